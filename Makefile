@@ -1,0 +1,85 @@
+# Everything a working copy of sash needs; `make help` lists the targets.
+#
+# Two stamps keep it quick. $(VENV)/.deps is as old as the last install of the lock, and
+# $(VENV)/.sash as the last install of the package: a newer lock renews the first, a newer
+# file in core/ or src/ the second. Directories count as files, so deletions are noticed.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+TESTS ?= tests
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip --disable-pip-version-check install --quiet
+SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
+           $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
+CORE_FILES := $(wildcard core/*.hpp core/*.cpp)
+SANITIZED := build/sanitize
+# Python itself is not instrumented: the sanitizers' runtimes must come first, and libstdc++
+# with them, or a C++ exception finds no handler to intercept.
+PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test run check format bench sanitize lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
+
+test: $(VENV)/.sash ## build, install what is needed, run all tests
+	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+run: $(VENV)/.sash ## build, then a short tour that prints the paper's worked example
+	$(PY) -m sash.tour
+
+check: $(VENV)/.deps ## lint, format and types; changes nothing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(if $(CORE_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CORE_FILES))
+
+format: $(VENV)/.deps ## format Python and C++ in place
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(if $(CORE_FILES),$(VENV)/bin/clang-format -i $(CORE_FILES))
+
+bench: $(VENV)/.sash ## print the benchmark tables, every answer verified before it is timed
+	$(PY) -m benchmarks
+
+sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan and UBSan (gcc)
+	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	    $(PY) -m pytest tests/model -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+lock: ## pin the whole development environment anew (Python 3.11)
+	@tools/preflight.sh $(PYTHON)
+	$(PYTHON) tools/lock.py
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.deps: requirements-dev.lock
+	@tools/preflight.sh $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/.sash: $(VENV)/.deps $(SOURCES)
+	@tools/preflight.sh $(PYTHON)
+	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+$(SANITIZED)/.sash: $(VENV)/.deps $(SOURCES)
+	@tools/preflight.sh $(PYTHON)
+	rm -rf $(SANITIZED)
+	$(PIP_INSTALL) --no-build-isolation --no-deps --target $(SANITIZED) \
+	    --config-settings=build-dir=build/sanitize-{wheel_tag} \
+	    --config-settings=cmake.build-type=Debug \
+	    --config-settings=cmake.define.SASH_SANITIZE=ON .
+	@grep -q __asan_init $(SANITIZED)/sash/_core*.so || \
+	    { echo 'The core was built without AddressSanitizer; use a compiler that has it.' >&2; exit 1; }
+	@touch $@

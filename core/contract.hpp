@@ -1,0 +1,101 @@
+// The contract that every structure keeps. Structures are templates <Time, Monoid>; nothing here is virtual.
+//
+//   S(monoid, options)
+//   size()  oldest()  newest()                     the ends of a window that is not empty
+//   require_order(time)                            throws OutOfOrderError where this time could not be inserted
+//   insert(time, entry) -> bool                    false: a present entry cannot hold both (nothing has changed then)
+//   evict(time) -> bool     evict_oldest()
+//   query() -> Agg                                 of a window that is not empty
+//   query(range, agg) -> bool                      false: nothing in range
+//   contains(time) -> bool
+//   each_oldest(visit)                             visit(time, entry) for each part of the oldest time
+//   scan(range, reverse, visit)                    visit(time, entry) -> bool, in time order, until it says false; a
+//                                                  structure may show one time in several neighbouring parts
+//   check()                                        recomputes everything, throws on the first difference
+//   begin()  commit()  rollback()                  where Monoid::may_throw: several changes that happen or do not
+//   visit(f)                                       every Ref it holds, for the garbage collector
+//   copying                                        the same structure, shape included
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "monoids.hpp"
+
+namespace sash {
+
+struct Options {
+    uint32_t min_arity = 4;
+};
+
+// A stretch of time; an end that is not set is open. Times inside satisfy both from() and to().
+template <class Time>
+struct Range {
+    std::optional<Time> start, stop;
+    bool start_inside = true, stop_inside = true;
+
+    bool after_start(const Time& time) const {
+        return !start || (start_inside ? !less(time, *start) : less(*start, time));
+    }
+    bool before_stop(const Time& time) const {
+        return !stop || (stop_inside ? !less(*stop, time) : less(time, *stop));
+    }
+};
+
+// Thrown by in-order structures before anything has changed; the engine, which knows how times look to the user, turns
+// them into an OutOfOrderError.
+template <class Time>
+struct TooEarly {
+    Time time, newest;
+};
+template <class Time>
+struct NotOldest {
+    Time time, oldest;
+};
+
+// An aggregate that starts as nothing, so that no identity is ever combined.
+template <class Monoid>
+class Fold {
+   public:
+    using Agg = typename Monoid::Agg;
+    using Entry = typename Monoid::Entry;
+
+    explicit Fold(Monoid& monoid) : monoid_(monoid) {
+        if constexpr (sizeof(Agg) <= 16) agg_ = Agg{};  // a wide one is not worth clearing
+    }
+    void append(const Agg& agg) {
+        if (some_)
+            monoid_.append(agg_, agg);
+        else
+            agg_ = agg, some_ = true;
+    }
+    void append_entry(const Entry& entry) {
+        if (some_)
+            monoid_.append_entry(agg_, entry);
+        else
+            agg_ = monoid_.of(entry), some_ = true;
+    }
+    void prepend(const Agg& agg) {
+        if (some_)
+            monoid_.prepend(agg, agg_);
+        else
+            agg_ = agg, some_ = true;
+    }
+    void clear() { some_ = false; }
+    bool some() const { return some_; }
+    Agg& get() { return agg_; }
+
+   private:
+    Monoid& monoid_;
+    Agg agg_;
+    bool some_ = false;
+};
+
+template <class Time, class Visit>
+void visit_if_ref(const Time& held, Visit& visit) {
+    if constexpr (std::is_same_v<Time, Ref>)
+        if (held) visit(held);
+}
+
+}  // namespace sash

@@ -1,0 +1,412 @@
+// One structure, one kind of time and one monoid behind virtual calls at Python's pace; the loops are inside.
+//
+// The engine decodes what comes from Python, wraps every change so that it happens or does not, and encodes what goes
+// back. It decides nothing about kinds: Window (window.hpp) does that and builds engines by recipe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contract.hpp"
+#include "nodes.hpp"
+
+namespace sash {
+
+struct Recipe {
+    TimeFormat format;
+    std::string monoid;  // a name of NativeMonoids, or "object"
+    MonoidSpec spec;
+    Options options;
+};
+
+// A stretch as Python gives it; null is an open end.
+struct Bounds {
+    PyObject* start = nullptr;
+    PyObject* stop = nullptr;
+    bool start_inside = true, stop_inside = true;
+    bool whole() const { return !start && !stop; }
+};
+
+// Times and unlowered states as two lists: how contents travel between engines and into pickles.
+struct Contents {
+    Ref times, states;
+};
+
+struct Slide {
+    Column times, values;
+    size_t count = 0;  // 0: by size
+    Size size;
+    Output out;
+    size_t row = 0;     // the round at work, or the one that failed
+    Contents contents;  // set when a failed round could only be undone by building anew
+};
+
+class Engine {
+   public:
+    virtual ~Engine() = default;
+
+    // These two give false, with all rows before `row` done, where an entry cannot hold what was to be merged into it.
+    virtual bool insert(PyObject* time, PyObject* value) = 0;
+    virtual bool insert_many(const Column& times, const Column& values, size_t& row) = 0;
+    virtual bool slide(Slide& slide) = 0;
+    virtual bool slide_to_end(Slide& slide, Ref& result) = 0;
+
+    virtual bool evict(PyObject* time) = 0;
+    virtual size_t evict_until(PyObject* time, bool inclusive) = 0;
+    virtual Ref query(const Bounds& bounds) = 0;
+    virtual bool contains(PyObject* time) = 0;
+    virtual size_t size() = 0;
+    virtual Ref oldest() = 0;
+    virtual Ref newest() = 0;
+    virtual Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states) = 0;
+    virtual Ref nodes() = 0;
+    virtual void check() = 0;
+    virtual uint64_t combines() = 0;
+    virtual uint64_t spent() = 0;
+    virtual Out out() = 0;
+    virtual bool runs_python() = 0;
+    virtual Contents freeze() = 0;
+    virtual void load(const Contents& contents) = 0;
+    virtual std::unique_ptr<Engine> copy() = 0;
+    virtual void visit(void (*visitor)(PyObject*, void*), void* argument) = 0;
+};
+
+template <template <class, class> class Structure, class Time, class Monoid>
+class EngineOf final : public Engine {
+    using S = Structure<Time, Monoid>;
+    using Entry = typename Monoid::Entry;
+    using Agg = typename Monoid::Agg;
+
+   public:
+    explicit EngineOf(const Recipe& recipe) : format_(recipe.format), s_(Monoid(recipe.spec), recipe.options) {}
+
+    bool insert(PyObject* time, PyObject* value) override {
+        Time t = time_of<Time>(format_, time);
+        Entry entry = monoid().lift(monoid().input(value));
+        return ordered([&] { return change([&] { return s_.insert(std::move(t), std::move(entry)); }); });
+    }
+
+    bool insert_many(const Column& times, const Column& values, size_t& row) override {
+        return ordered([&] {
+            require_rows(times, values, row);
+            return change([&] {
+                for (; row < times.size; ++row)
+                    if (!insert_row(times, values, row)) return false;
+                return true;
+            });
+        });
+    }
+
+    bool evict(PyObject* time) override {
+        Time t = time_of<Time>(format_, time);
+        return ordered([&] { return change([&] { return s_.evict(t); }); });
+    }
+
+    size_t evict_until(PyObject* time, bool inclusive) override {
+        Time t = time_of<Time>(format_, time);
+        return change([&] { return drop_until(t, inclusive, nullptr); });
+    }
+
+    Ref query(const Bounds& bounds) override {
+        if (bounds.whole()) return s_.size() ? monoid().result(s_.query()) : monoid().empty();
+        Agg agg;
+        bool some = s_.query(range_of(bounds), agg);
+        return some ? monoid().result(agg) : monoid().empty();
+    }
+
+    bool contains(PyObject* time) override { return s_.contains(time_of<Time>(format_, time)); }
+    size_t size() override { return s_.size(); }
+    Ref oldest() override { return s_.size() ? python_time(format_, s_.oldest()) : none(); }
+    Ref newest() override { return s_.size() ? python_time(format_, s_.newest()) : none(); }
+    void check() override { s_.check(); }
+    uint64_t combines() override { return monoid().combines; }
+    uint64_t spent() override { return s_.spent(); }
+    Out out() override { return Monoid::out; }
+    bool runs_python() override { return Monoid::may_throw; }
+    Ref nodes() override { return nodes_of(s_, format_); }
+
+    // --- slide ----------------------------------------------------------------------------------------------------------
+
+    bool slide(Slide& slide) override {
+        for (; slide.row < slide.times.size; ++slide.row) {
+            if (slide.row % kSignalRows == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+            bool held = ordered([&] { return change([&] { return round(slide); }); });
+            if (!held) return false;
+        }
+        return true;
+    }
+
+    // Insert all, drop, one query: the whole call is one round.
+    bool slide_to_end(Slide& slide, Ref& result) override {
+        return ordered([&] {
+            require_rows(slide.times, slide.values, slide.row);
+            return change([&] {
+                for (; slide.row < slide.times.size; ++slide.row) {
+                    size_t before = s_.size();
+                    if (!insert_row(slide.times, slide.values, slide.row)) return false;
+                    if constexpr (undoes_by_content) fresh_.push_back(s_.size() > before);
+                }
+                drop(slide);
+                undoing(slide, 0, [&] { result = s_.size() ? monoid().result(s_.query()) : monoid().empty(); });
+                return true;
+            });
+        });
+    }
+
+    // --- contents ---------------------------------------------------------------------------------------------------------
+
+    Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states) override {
+        Ref times = python_list(), values = python_list();
+        Fold<Monoid> fold(monoid());
+        std::optional<Time> at;
+        uint64_t combines = monoid().combines;
+        auto emit = [&] {
+            append(times, python_time(format_, *at));
+            append(values, states ? monoid().state(fold.get()) : monoid().result(fold.get()));
+        };
+        s_.scan(range_of(bounds), reverse, [&](const Time& time, const Entry& entry) {
+            bool same = at && !(reverse ? less(time, *at) : less(*at, time));
+            if (!same) {
+                if (at) emit();
+                at.reset();
+                if (static_cast<size_t>(PyList_GET_SIZE(times.get())) == limit) return false;
+                at = time;
+                fold.clear();
+            }
+            reverse ? fold.prepend(monoid().of(entry)) : fold.append_entry(entry);
+            return true;
+        });
+        if (at) emit();
+        monoid().combines = combines;
+        return python_pair(times, values);
+    }
+
+    Contents freeze() override {
+        Contents contents{python_list(), python_list()};
+        s_.scan(Range<Time>{}, false, [&](const Time& time, const Entry& entry) {
+            append(contents.times, python_time(format_, time));
+            append(contents.states, monoid().state(monoid().of(entry)));
+            return true;
+        });
+        return contents;
+    }
+
+    void load(const Contents& contents) override {
+        Py_ssize_t size = PyList_Size(contents.times.get());
+        change([&] {
+            for (Py_ssize_t i = 0; i < size; ++i) {
+                Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
+                s_.insert(std::move(time), monoid().thaw(PyList_GET_ITEM(contents.states.get(), i)));
+            }
+            return true;
+        });
+    }
+
+    std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
+
+    void visit(void (*visitor)(PyObject*, void*), void* argument) override {
+        auto each = [&](const Ref& ref) { visitor(ref.get(), argument); };
+        if (format_.codec) each(format_.codec);
+        if constexpr (std::is_same_v<Monoid, Objects>) {
+            monoid().visit(each);
+            s_.visit(each);
+        }
+    }
+
+   private:
+    static constexpr size_t kSignalRows = size_t{1} << 14;
+    // A native sum may have no int64 result, after the window has already changed. Rather than pay for an undo log in
+    // every round, such a round remembers what it evicted, and is undone by building the window anew.
+    static constexpr bool undoes_by_content = Monoid::result_may_fail && !Monoid::may_throw;
+
+    EngineOf(const EngineOf&) = default;
+
+    Monoid& monoid() { return s_.monoid(); }
+
+    template <class Do>
+    auto change(Do&& work) -> decltype(work()) {
+        if constexpr (Monoid::may_throw) {
+            s_.begin();
+            try {
+                auto answer = work();
+                s_.commit();
+                return answer;
+            } catch (...) {
+                s_.rollback();
+                throw;
+            }
+        } else {
+            return work();
+        }
+    }
+
+    template <class Do>
+    auto ordered(Do&& work) -> decltype(work()) {
+        try {
+            return work();
+        } catch (const TooEarly<Time>& e) {
+            fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) +
+                                       ", and this structure takes times in order; use structure=\"paper\" or "
+                                       "\"classic\" for times in any order.");
+        } catch (const NotOldest<Time>& e) {
+            fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) +
+                                       ", and this structure evicts in order; use structure=\"paper\", \"classic\" or "
+                                       "\"reactive\" to evict anywhere.");
+        }
+    }
+    std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
+
+    Range<Time> range_of(const Bounds& bounds) {
+        Range<Time> range;
+        if (bounds.start) range.start = time_of<Time>(format_, bounds.start, "start");
+        if (bounds.stop) range.stop = time_of<Time>(format_, bounds.stop, "stop");
+        range.start_inside = bounds.start_inside;
+        range.stop_inside = bounds.stop_inside;
+        return range;
+    }
+
+    // Rows that would fail half way through are found before the first is inserted.
+    void require_rows(const Column& times, const Column& values, size_t row) {
+        if constexpr (Monoid::validates)
+            for (size_t i = row; i < values.size; ++i) monoid().input_at(values, i);
+        if (row >= times.size) return;
+        Time before = time_at<Time>(format_, times, row);
+        s_.require_order(before);
+        if constexpr (!takes_any_order<S>)
+            for (size_t i = row + 1; i < times.size; ++i) {
+                Time time = time_at<Time>(format_, times, i);
+                if (less(time, before)) throw TooEarly<Time>{time, before};
+                before = std::move(time);
+            }
+    }
+
+    bool insert_row(const Column& times, const Column& values, size_t row) {
+        return s_.insert(time_at<Time>(format_, times, row), monoid().lift(monoid().input_at(values, row)));
+    }
+
+    void evict_oldest(std::vector<std::pair<Time, Entry>>* evicted) {
+        if (evicted) s_.each_oldest([&](const Time& time, const Entry& entry) { evicted->push_back({time, entry}); });
+        s_.evict_oldest();
+    }
+
+    size_t drop_until(const Time& edge, bool inclusive, std::vector<std::pair<Time, Entry>>* evicted) {
+        size_t before = s_.size();
+        while (s_.size() && (inclusive ? !less(edge, s_.oldest()) : less(s_.oldest(), edge))) evict_oldest(evicted);
+        return before - s_.size();
+    }
+
+    auto evicted() {
+        if constexpr (undoes_by_content)
+            return &evicted_;
+        else
+            return static_cast<std::vector<std::pair<Time, Entry>>*>(nullptr);
+    }
+
+    void drop(Slide& slide) {
+        Time edge;
+        if (slide.count) {
+            while (s_.size() > slide.count) evict_oldest(evicted());
+        } else if (s_.size() && far_edge(format_, s_.newest(), slide.size, edge)) {
+            drop_until(edge, true, evicted());
+        }
+    }
+
+    bool round(Slide& slide) {
+        if constexpr (undoes_by_content) evicted_.clear(), fresh_.clear();
+        Time time = time_at<Time>(format_, slide.times, slide.row);
+        Entry entry = monoid().lift(monoid().input_at(slide.values, slide.row));
+        if (slide.count) {
+            if (s_.size() > 1 && slide.count > 1) s_.require_order(time);  // before the evict, which it could not undo
+            while (s_.size() >= slide.count) evict_oldest(evicted());
+        }
+        size_t before = s_.size();
+        if (!s_.insert(std::move(time), std::move(entry))) {
+            restore_evicted(slide);
+            return false;
+        }
+        if constexpr (undoes_by_content) fresh_.push_back(s_.size() > before);
+        if (!slide.count) drop(slide);
+        undoing(slide, slide.row, [&] { monoid().store(slide.out, slide.row, s_.query()); });
+        return true;
+    }
+
+    // Runs the part of a round that may find no result; if so, gives back the contents as they were before `from`.
+    template <class Do>
+    void undoing(Slide& slide, size_t from, Do&& work) {
+        if constexpr (!undoes_by_content) {
+            work();
+        } else {
+            try {
+                work();
+            } catch (const Error&) {
+                size_t rows = fresh_.size();
+                give_back(slide, from, rows);
+                throw;
+            }
+        }
+    }
+
+    void restore_evicted(Slide& slide) {
+        if constexpr (undoes_by_content)
+            if (!evicted_.empty()) give_back(slide, slide.row, 0);
+    }
+
+    void give_back(Slide& slide, size_t from, size_t rows) {
+        if constexpr (undoes_by_content) {
+            std::map<Time, Agg> held;
+            auto add = [&](const Time& time, const Entry& entry) { return held[time] += entry, true; };
+            s_.scan(Range<Time>{}, false, add);
+            for (auto& [time, entry] : evicted_) add(time, entry);
+            for (size_t i = rows; i-- > 0;) {
+                Time time = time_at<Time>(format_, slide.times, from + i);
+                held[time] -= monoid().input_at(slide.values, from + i);
+                if (fresh_[i]) held.erase(time);
+            }
+            evicted_.clear();
+            fresh_.clear();
+            slide.contents = {python_list(), python_list()};
+            for (auto& [time, agg] : held) {
+                append(slide.contents.times, python_time(format_, time));
+                append(slide.contents.states, monoid().state(agg));
+            }
+        }
+    }
+
+    TimeFormat format_;
+    S s_;
+    std::vector<std::pair<Time, Entry>> evicted_;
+    std::vector<bool> fresh_;
+};
+
+// --- factories: one per structure, each in a translation unit of its own ------------------------------------------------
+
+template <template <class, class> class Structure, class Monoid>
+std::unique_ptr<Engine> make_with(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::pair)
+        return std::make_unique<EngineOf<Structure, Pair, Monoid>>(recipe);
+    return std::make_unique<EngineOf<Structure, int64_t, Monoid>>(recipe);
+}
+
+template <template <class, class> class Structure, class... Monoids>
+std::unique_ptr<Engine> make_native(const Recipe& recipe, std::tuple<Monoids...>*) {
+    std::unique_ptr<Engine> engine;
+    (void)((recipe.monoid == Monoids::name && (engine = make_with<Structure, Monoids>(recipe), true)) || ...);
+    return engine;
+}
+
+template <template <class, class> class Structure>
+std::unique_ptr<Engine> make_engine(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::object) return std::make_unique<EngineOf<Structure, Ref, Objects>>(recipe);
+    if (recipe.monoid == Objects::name) return make_with<Structure, Objects>(recipe);
+    return make_native<Structure>(recipe, static_cast<NativeMonoids*>(nullptr));
+}
+
+std::unique_ptr<Engine> make_paper(const Recipe& recipe);
+std::unique_ptr<Engine> make_classic(const Recipe& recipe);
+std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);
+std::unique_ptr<Engine> make_daba(const Recipe& recipe);
+std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
+
+}  // namespace sash

@@ -1,0 +1,254 @@
+// The Python face of the core: bindings and nothing else.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "window.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace sash;
+
+namespace {
+
+// --- errors --------------------------------------------------------------------------------------------------------------
+
+const char* class_of(ErrorKind kind) {
+    switch (kind) {
+        case ErrorKind::argument: return "ArgumentError";
+        case ErrorKind::kind: return "KindError";
+        case ErrorKind::order: return "OutOfOrderError";
+        case ErrorKind::unsupported: return "UnsupportedError";
+        case ErrorKind::overflow: return "ResultOverflowError";
+        case ErrorKind::concurrent: return "ConcurrentUseError";
+        default: return "InvariantError";
+    }
+}
+
+void raise(const Error& error) {
+    try {
+        PyErr_SetString(imported("sash.errors", class_of(error.kind)).get(), error.message.c_str());
+    } catch (const PythonError&) {
+    }
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const PythonError&) {
+        // the interpreter has it already
+    } catch (const Error& error) {
+        raise(error);
+    }
+}
+
+// Runs the work and gives back what it raised, as an object, or none.
+template <class Do>
+Ref caught(Do&& work) {
+    try {
+        work();
+        return none();
+    } catch (const PythonError&) {
+    } catch (const Error& error) {
+        raise(error);
+    }
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) PyException_SetTraceback(value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return Ref::steal(value);
+}
+
+nb::object python(Ref ref) { return nb::steal(ref.release()); }
+
+// --- arguments -------------------------------------------------------------------------------------------------------------
+
+// A column as a list of objects, or as a contiguous buffer of int64 or float64 that stays alive with this.
+class ColumnArgument {
+   public:
+    explicit ColumnArgument(nb::handle rows, bool writable = false) {
+        if (PyList_Check(rows.ptr())) {
+            column_.objects = rows.ptr();
+            column_.size = static_cast<size_t>(PyList_GET_SIZE(rows.ptr()));
+            return;
+        }
+        int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+        succeed(PyObject_GetBuffer(rows.ptr(), &buffer_, flags));
+        open_ = true;
+        bool reals = buffer_.format && buffer_.format[0] == 'd';
+        (reals ? reinterpret_cast<const void*&>(column_.reals)
+               : reinterpret_cast<const void*&>(column_.words)) = buffer_.buf;
+        column_.size = buffer_.ndim ? static_cast<size_t>(buffer_.shape[0]) : 0;
+    }
+    ~ColumnArgument() {
+        if (open_) PyBuffer_Release(&buffer_);
+    }
+    ColumnArgument(const ColumnArgument&) = delete;
+
+    const Column& get() const { return column_; }
+    Output output() const {
+        return {const_cast<int64_t*>(column_.words), const_cast<double*>(column_.reals), column_.objects};
+    }
+
+   private:
+    Column column_;
+    Py_buffer buffer_{};
+    bool open_ = false;
+};
+
+Kinds kinds_from(const nb::tuple& kinds) {
+    Kinds found;
+    std::string time = nb::cast<std::string>(kinds[0]);
+    for (TimeKind kind : {TimeKind::integer, TimeKind::real, TimeKind::instant, TimeKind::pair})
+        if (time == name_of(kind)) found.time = kind;
+    if (!kinds[1].is_none()) found.codec = Ref::borrow(nb::object(kinds[1]).ptr());
+    found.value = nb::cast<std::string>(kinds[2]);
+    return found;
+}
+
+Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
+    Bounds bounds{start.is_none() ? nullptr : start.ptr(), stop.is_none() ? nullptr : stop.ptr()};
+    auto is = [&](const char* name) {
+        return PyUnicode_Check(closed.ptr()) && PyUnicode_CompareWithASCIIString(closed.ptr(), name) == 0;
+    };
+    if (is("both")) return bounds;
+    bounds.start_inside = is("left");
+    bounds.stop_inside = is("right");
+    if (!bounds.start_inside && !bounds.stop_inside && !is("neither"))
+        fail(ErrorKind::argument, "closed: " + shown(closed.ptr()) +
+                                      " is not known; give \"both\", \"left\", \"right\" or \"neither\".");
+    return bounds;
+}
+
+// --- garbage collection ----------------------------------------------------------------------------------------------------
+
+struct Visitor {
+    visitproc visit;
+    void* argument;
+    int status = 0;
+};
+
+int traverse(PyObject* self, visitproc visit, void* arg) {  // Py_VISIT wants these names
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    Visitor visitor{visit, arg};
+    nb::inst_ptr<Window>(self)->visit(
+        [](PyObject* object, void* state) {
+            auto* v = static_cast<Visitor*>(state);
+            if (v->status == 0) v->status = v->visit(object, v->argument);
+        },
+        &visitor);
+    return visitor.status;
+}
+
+int clear(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<Window>(self)->clear();
+    return 0;
+}
+
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
+                       {0, nullptr}};
+
+// --- methods with more to them than a call ------------------------------------------------------------------------------------
+
+nb::object kinds_property(const Window& window) {
+    const Kinds* kinds = window.kinds();
+    if (!kinds) return nb::none();
+    nb::object codec = kinds->codec ? nb::borrow(kinds->codec.get()) : nb::object(nb::none());
+    return nb::make_tuple(name_of(kinds->time), codec, kinds->value);
+}
+
+const char* result_type(Window& window, const nb::tuple& kinds_given) {
+    Kinds kinds = kinds_from(kinds_given);
+    bool reals = kinds.value == "float64";
+    switch (window.out_for(kinds)) {
+        case Out::integer: return "int64";
+        case Out::real: return "float64";
+        case Out::word: return reals ? "float64" : "int64";
+        case Out::word_and_count: return reals ? "float64 and count" : "int64 and count";
+        default: return "object";
+    }
+}
+
+nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::handle values, nb::handle size,
+                 size_t count, nb::handle out) {
+    ColumnArgument time_column(times), value_column(values);
+    Slide slide;
+    slide.times = time_column.get();
+    slide.values = value_column.get();
+    slide.count = count;
+    if (PyLong_Check(size.ptr())) slide.size.ticks = PyLong_AsLongLong(size.ptr());
+    if (PyFloat_Check(size.ptr())) slide.size.length = PyFloat_AsDouble(size.ptr());
+    slide.size.object = Ref::borrow(size.ptr());
+    Ref result = none();
+    if (out.is_none()) {
+        Ref error = caught([&] { window.slide(kinds_from(kinds), slide, &result); });
+        return nb::make_tuple(python(result), python(error));
+    }
+    ColumnArgument output(out, true);
+    slide.out = output.output();
+    Ref error = caught([&] { window.slide(kinds_from(kinds), slide, nullptr); });
+    return nb::make_tuple(slide.row, python(error));
+}
+
+nb::object contents_of(Window& window) {
+    Contents contents = window.freeze();
+    return nb::make_tuple(python(contents.times), python(contents.states));
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    nb::register_exception_translator(translate);
+    m.attr("__doc__") = "The structures, in C++; sash.Window is their face.";
+    m.def("structures", &structure_names, "The names of all structures.");
+
+    nb::class_<Window>(m, "Window", nb::type_slots(slots), nb::is_weak_referenceable())
+        .def("__init__",
+             [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity) {
+                 new (self) Window(monoid.ptr(), structure, min_arity);
+             })
+        .def("insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); })
+        .def("evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); })
+        .def("query",
+             [](Window& w, nb::handle start, nb::handle stop, nb::handle closed) {
+                 return python(w.query(bounds_of(start, stop, closed)));
+             },
+             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a = "both")
+        .def("evict_until",
+             [](Window& w, nb::handle time, bool inclusive) { return w.evict_until(time.ptr(), inclusive); },
+             "time"_a, nb::kw_only(), "inclusive"_a = true)
+        .def("__len__", &Window::size)
+        .def("__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); })
+        .def("nodes", [](Window& w) { return python(w.nodes()); })
+        .def("check_invariants", &Window::check)
+        .def_prop_ro("oldest", [](Window& w) { return python(w.oldest()); })
+        .def_prop_ro("newest", [](Window& w) { return python(w.newest()); })
+        .def_prop_ro("combines", &Window::combines)
+        .def_prop_ro("spent", &Window::spent)
+        .def_prop_ro("monoid", [](Window& w) { return nb::borrow(w.monoid().get()); })
+        .def_prop_ro("_kinds", kinds_property)
+        .def_prop_ro("_version", &Window::version)
+        .def("_result_type", result_type)
+        .def("_insert_many",
+             [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle values) {
+                 ColumnArgument time_column(times), value_column(values);
+                 w.insert_many(kinds_from(kinds), time_column.get(), value_column.get());
+             })
+        .def("_slide", slide)
+        .def("_scan",
+             [](Window& w, nb::handle start, nb::handle stop, nb::handle closed, bool reverse, size_t limit,
+                bool states) {
+                 return python(w.scan(bounds_of(start, stop, closed), reverse, limit, states));
+             },
+             "start"_a.none(), "stop"_a.none(), "closed"_a, "reverse"_a, "limit"_a, "states"_a)
+        .def("_freeze", contents_of)
+        .def("_load",
+             [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states) {
+                 w.load(kinds_from(kinds), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())});
+             })
+        .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); });
+}

@@ -1,0 +1,48 @@
+// A tree as plain nested Python data, for tests, pictures and the curious.
+#pragma once
+
+#include "btree.hpp"
+
+namespace sash {
+
+template <class S>
+inline constexpr bool is_btree = false;
+template <class Time, class Monoid, class Policy>
+inline constexpr bool is_btree<BTree<Time, Monoid, Policy>> = true;
+
+// Structures that take any order; the others have require_order to say no.
+template <class S>
+inline constexpr bool takes_any_order = is_btree<S>;
+
+template <class S>
+Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
+    Ref keys = python_list(), values = python_list(), children = python_list();
+    for (uint32_t i = 0; i < node->count(); ++i) {
+        append(keys, python_time(format, node->times[i]));
+        append(values, tree.monoid().state(tree.monoid().of(node->entries[i])));
+    }
+    if (!node->is_leaf())
+        for (uint32_t i = 0; i < node->arity; ++i) append(children, node_of(tree, node->children[i], format));
+    const char* spine = node->left_spine ? "left" : node->right_spine ? "right" : nullptr;
+    if (node->is_root()) spine = "root";
+
+    Ref dict = Ref::checked(PyDict_New());
+    set_item(dict, "keys", keys);
+    set_item(dict, "values", values);
+    set_item(dict, "aggregate", tree.monoid().state(node->agg));
+    set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
+    set_item(dict, "coins", python_int(int64_t{tree.coins(node)}));
+    set_item(dict, "children", children);
+    return dict;
+}
+
+template <class S>
+Ref nodes_of(S& structure, const TimeFormat& format) {
+    if constexpr (is_btree<S>)
+        return structure.root() ? node_of(structure, structure.root(), format) : none();
+    else
+        fail(ErrorKind::unsupported,
+             "nodes: this structure is no tree of nodes; use structure=\"paper\" or \"classic\".");
+}
+
+}  // namespace sash

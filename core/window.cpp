@@ -1,0 +1,221 @@
+#include "window.hpp"
+
+#include <map>
+
+namespace sash {
+
+namespace {
+
+using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
+
+// The registry: everything that is tested, plotted or offered is in here.
+const std::vector<std::pair<std::string, Maker>>& registry() {
+    static const std::vector<std::pair<std::string, Maker>> makers = {
+        {"paper", make_paper}, {"classic", make_classic},   {"two_stacks", make_two_stacks},
+        {"daba", make_daba},   {"reactive", make_reactive},
+    };
+    return makers;
+}
+
+TimeKind time_kind(PyObject* name) {
+    for (TimeKind kind : {TimeKind::integer, TimeKind::real, TimeKind::instant, TimeKind::pair})
+        if (PyUnicode_CompareWithASCIIString(name, name_of(kind)) == 0) return kind;
+    return TimeKind::object;
+}
+
+}  // namespace
+
+const std::vector<std::string>& structure_names() {
+    static const std::vector<std::string> names = [] {
+        std::vector<std::string> all;
+        for (auto& [name, maker] : registry()) all.push_back(name);
+        return all;
+    }();
+    return names;
+}
+
+Window::Window(PyObject* monoid, const std::string& structure, uint32_t min_arity)
+    : monoid_(Ref::borrow(monoid)), native_(attribute(monoid, "native")), maker_(nullptr), options_{min_arity} {
+    for (auto& [name, maker] : registry())
+        if (name == structure) maker_ = maker;
+    if (!maker_) fail(ErrorKind::argument, "structure: " + structure + " is not known.");
+}
+
+// --- kinds ---------------------------------------------------------------------------------------------------------------
+
+Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
+    Ref found = call(imported("sash.columns", "kinds_of").get(), monoid_.get(), python_pair(Ref::borrow(time), Ref::borrow(value)).get());
+    return {time_kind(PyTuple_GetItem(found.get(), 0)), Ref::borrow(PyTuple_GetItem(found.get(), 1)),
+            PyUnicode_AsUTF8(PyTuple_GetItem(found.get(), 2))};
+}
+
+std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) const {
+    Recipe recipe{{kinds.time, kinds.codec}, "object", {monoid_, kinds.value == "float64"}, options_};
+    PyObject* native = PyDict_GetItemString(native_.get(), kinds.value.c_str());
+    if (monoid)
+        recipe.monoid = monoid;
+    else if (native && kinds.time != TimeKind::object)
+        recipe.monoid = PyUnicode_AsUTF8(native);
+    std::unique_ptr<Engine> engine = maker_(recipe);
+    if (!engine) fail(ErrorKind::argument, "monoid: the core has none called " + recipe.monoid + ".");
+    return engine;
+}
+
+// Runs a change on the engine, or on a new one that is kept only if the change succeeds: a failed first insert leaves
+// the window without kinds.
+template <class Do>
+void Window::change(const Kinds& kinds, Do&& work) {
+    ++version_;
+    if (engine_) return work();
+    engine_ = make(kinds);
+    kinds_ = kinds;
+    try {
+        work();
+    } catch (...) {
+        if (engine_->size() == 0) engine_.reset();
+        throw;
+    }
+}
+
+void Window::widen(const Contents& contents) {
+    std::unique_ptr<Engine> wide = make(kinds_, SumWide::name);
+    wide->load(contents);
+    combines_before_ += engine_->combines();
+    engine_ = std::move(wide);
+}
+
+// --- changes -------------------------------------------------------------------------------------------------------------
+
+void Window::insert(PyObject* time, PyObject* value) {
+    Held held(*this);
+    if (engine_) {
+        ++version_;
+        if (engine_->insert(time, value)) return;
+        widen(engine_->freeze());
+        engine_->insert(time, value);
+        return;
+    }
+    change(kinds_of(time, value), [&] { engine_->insert(time, value); });
+}
+
+void Window::insert_many(const Kinds& kinds, const Column& times, const Column& values) {
+    Held held(*this);
+    size_t row = 0;
+    change(kinds, [&] {
+        while (!engine_->insert_many(times, values, row)) widen(engine_->freeze());
+    });
+}
+
+void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
+    Held held(*this);
+    change(kinds, [&] {
+        for (;;) {
+            try {
+                bool done = at_end ? engine_->slide_to_end(slide, *at_end) : engine_->slide(slide);
+                if (done) return;
+            } catch (...) {
+                if (slide.contents.times) widen(slide.contents);
+                throw;
+            }
+            widen(slide.contents.times ? slide.contents : engine_->freeze());
+            slide.contents = {};
+        }
+    });
+}
+
+bool Window::evict(PyObject* time) {
+    Held held(*this);
+    ++version_;
+    return engine_ && engine_->evict(time);
+}
+
+size_t Window::evict_until(PyObject* time, bool inclusive) {
+    Held held(*this);
+    ++version_;
+    return engine_ ? engine_->evict_until(time, inclusive) : 0;
+}
+
+// --- questions -----------------------------------------------------------------------------------------------------------
+
+Ref Window::query(const Bounds& bounds) {
+    Held held(*this);
+    if (engine_) return engine_->query(bounds);
+    return Ref::checked(PyObject_CallMethod(monoid_.get(), "empty", nullptr));
+}
+
+bool Window::contains(PyObject* time) {
+    Held held(*this);
+    return engine_ && engine_->contains(time);
+}
+size_t Window::size() {
+    Held held(*this);
+    return engine_ ? engine_->size() : 0;
+}
+Ref Window::oldest() {
+    Held held(*this);
+    return engine_ ? engine_->oldest() : none();
+}
+Ref Window::newest() {
+    Held held(*this);
+    return engine_ ? engine_->newest() : none();
+}
+Ref Window::scan(const Bounds& bounds, bool reverse, size_t limit, bool states) {
+    Held held(*this);
+    if (engine_) return engine_->scan(bounds, reverse, limit, states);
+    return python_pair(python_list(), python_list());
+}
+Ref Window::nodes() {
+    Held held(*this);
+    return engine_ ? engine_->nodes() : none();
+}
+void Window::check() {
+    Held held(*this);
+    if (engine_) engine_->check();
+}
+uint64_t Window::combines() { return combines_before_ + (engine_ ? engine_->combines() : 0); }
+uint64_t Window::spent() { return engine_ ? engine_->spent() : 0; }
+
+Out Window::out_for(const Kinds& kinds) { return engine_ ? engine_->out() : make(kinds)->out(); }
+
+// --- whole contents ------------------------------------------------------------------------------------------------------
+
+Contents Window::freeze() {
+    Held held(*this);
+    return engine_ ? engine_->freeze() : Contents{python_list(), python_list()};
+}
+
+void Window::load(const Kinds& kinds, const Contents& contents) {
+    Held held(*this);
+    ++version_;
+    const char* wide = kinds.value == "wide" ? SumWide::name : nullptr;
+    std::unique_ptr<Engine> engine = make(kinds, wide);
+    engine->load(contents);
+    kinds_ = kinds;
+    if (wide) kinds_.value = "int64";
+    engine_ = std::move(engine);
+}
+
+void Window::copy_from(Window& other) {
+    Held held(*this), other_held(other);
+    ++version_;
+    kinds_ = other.kinds_;
+    engine_ = other.engine_ ? other.engine_->copy() : nullptr;
+    combines_before_ = other.combines_before_;
+}
+
+// Mid-change a reference may stand in two places or none; what is not shown simply counts as used from outside.
+void Window::visit(void (*visitor)(PyObject*, void*), void* argument) const {
+    if (monoid_) visitor(monoid_.get(), argument);
+    if (native_) visitor(native_.get(), argument);
+    if (held_) return;
+    if (kinds_.codec) visitor(kinds_.codec.get(), argument);
+    if (engine_) engine_->visit(visitor, argument);
+}
+
+void Window::clear() {
+    if (held_) return;
+    std::unique_ptr<Engine> engine = std::move(engine_);  // destructors may look at this window: show it empty
+    engine.reset();
+}
+
+}  // namespace sash

@@ -1,0 +1,94 @@
+// Window: one out-of-order sliding window, as Python holds it.
+//
+// It starts without kinds. The first time and value decide how times are kept and which form of the monoid runs; then it
+// owns an engine of just that structure, time and monoid. Everything goes through here: the guard against use from
+// within a callback, the move to wider entries, the version that iterators watch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+
+namespace sash {
+
+// How a batch's times and values are kept; what `sash.columns` found out about them.
+struct Kinds {
+    TimeKind time = TimeKind::object;
+    Ref codec;
+    std::string value;  // "int64", "float64", "any" or "object"
+};
+
+const std::vector<std::string>& structure_names();
+
+class Window {
+   public:
+    Window(PyObject* monoid, const std::string& structure, uint32_t min_arity);
+
+    void insert(PyObject* time, PyObject* value);
+    void insert_many(const Kinds& kinds, const Column& times, const Column& values);
+    void slide(const Kinds& kinds, Slide& slide, Ref* at_end);
+    bool evict(PyObject* time);
+    size_t evict_until(PyObject* time, bool inclusive);
+    Ref query(const Bounds& bounds);
+    bool contains(PyObject* time);
+    size_t size();
+    Ref oldest();
+    Ref newest();
+    Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states);
+    Ref nodes();
+    void check();
+    uint64_t combines();
+    uint64_t spent();
+    uint64_t version() const { return version_; }
+
+    // None until decided; otherwise what `Kinds` says.
+    const Kinds* kinds() const { return engine_ ? &kinds_ : nullptr; }
+    Out out_for(const Kinds& kinds);
+    Contents freeze();
+    void load(const Kinds& kinds, const Contents& contents);
+    void copy_from(Window& other);
+
+    const Ref& monoid() const { return monoid_; }
+    void visit(void (*visitor)(PyObject*, void*), void* argument) const;
+    void clear();
+
+   private:
+    using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
+
+    // Holds the window for one call. A callback that comes back in finds it held.
+    class Held {
+       public:
+        explicit Held(Window& window) : window_(window) {
+            if (window.held_)
+                fail(ErrorKind::concurrent,
+                     "window: it is in the middle of another call; do not use it from its own monoid or times, or "
+                     "from another thread meanwhile.");
+            window.held_ = true;
+        }
+        ~Held() { window_.held_ = false; }
+        Held(const Held&) = delete;
+
+       private:
+        Window& window_;
+    };
+
+    Kinds kinds_of(PyObject* time, PyObject* value) const;
+    std::unique_ptr<Engine> make(const Kinds& kinds, const char* monoid = nullptr) const;
+    template <class Do>
+    void change(const Kinds& kinds, Do&& work);
+    void widen(const Contents& contents);
+
+    Ref monoid_;
+    Ref native_;  // the monoid's names in the core, by kind of value
+    Maker maker_;
+    Options options_;
+    Kinds kinds_;
+    std::unique_ptr<Engine> engine_;
+    uint64_t combines_before_ = 0;  // of engines that were replaced
+    uint64_t version_ = 0;
+    bool held_ = false;
+};
+
+}  // namespace sash

@@ -1,0 +1,38 @@
+"""Out-of-order sliding-window aggregation.
+
+`Window` keeps timed values in any order of arrival and gives the aggregate of all of them, or of any stretch of time, for
+any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own.
+"""
+
+from sash import monoids
+from sash.errors import (
+    ArgumentError,
+    ConcurrentUseError,
+    InvariantError,
+    KindError,
+    OutOfOrderError,
+    ResultOverflowError,
+    SashError,
+    SlideError,
+    UnsupportedError,
+)
+from sash.monoid import Monoid
+from sash.window import STRUCTURES, Window
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "STRUCTURES",
+    "ArgumentError",
+    "ConcurrentUseError",
+    "InvariantError",
+    "KindError",
+    "Monoid",
+    "OutOfOrderError",
+    "ResultOverflowError",
+    "SashError",
+    "SlideError",
+    "UnsupportedError",
+    "Window",
+    "monoids",
+]

@@ -1,0 +1,50 @@
+"""The errors that sash raises on purpose; each also is the built-in error that fits."""
+
+from typing import Any
+
+
+class SashError(Exception):
+    """Every error that sash raises on purpose."""
+
+
+class ArgumentError(SashError, ValueError):
+    """An argument of the right type has a value that cannot be used."""
+
+
+class KindError(SashError, TypeError):
+    """An argument has a type that cannot be used, or one that differs from what the window holds."""
+
+
+class OutOfOrderError(SashError, ValueError):
+    """A structure that works in order was given a time out of order."""
+
+
+class UnsupportedError(SashError):
+    """The window's structure cannot do what was asked."""
+
+
+class ResultOverflowError(SashError, OverflowError):
+    """An integer result does not fit int64. Partial aggregates never overflow."""
+
+
+class ConcurrentUseError(SashError, RuntimeError):
+    """A window was used while it was in the middle of another call."""
+
+
+class InvariantError(SashError, AssertionError):
+    """`check_invariants` found a structure that is not what it must be."""
+
+
+class SlideError(SashError):
+    """A round of `slide` failed; the window is as it was after the round before.
+
+    `index` is the failed round, `results` are those of the rounds before it, and `__cause__` is what went wrong.
+    """
+
+    def __init__(self, message: str, index: int, results: Any) -> None:
+        super().__init__(message)
+        self.index = index
+        self.results = results
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.args[0], self.index, self.results)

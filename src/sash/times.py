@@ -1,0 +1,157 @@
+"""Kinds of time, and instants as ticks.
+
+A window keeps times as int64 wherever it can. Ints, floats and pairs of ints are turned into that by the core itself;
+this module recognises kinds and holds the one conversion that needs a calendar: `Instants`.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+import numpy as np
+
+from sash.errors import ArgumentError, KindError
+
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def as_float(value: Any) -> float | None:
+    """Give a NumPy number as a float, and anything else as None."""
+    return float(value) if isinstance(value, (np.floating, np.integer)) else None
+
+
+def is_integer(value: Any) -> bool:
+    """Tell whether this is an int, Python's or NumPy's; bool is not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_pandas(time: Any) -> bool:
+    """Tell whether this is a pandas Timestamp, without importing pandas."""
+    return isinstance(time, datetime) and hasattr(time, "to_datetime64")
+
+
+def kind_of(time: Any, argument: str = "time") -> tuple[str, "Instants | None"]:
+    """Give the kind of a window whose first time this is, and for instants how they are kept."""
+    if time is None or isinstance(time, (bool, np.bool_)):
+        raise KindError(f"{argument}: {time!r} is not a time; give a number, a datetime or another ordered value.")
+    if is_integer(time):
+        return "int", None
+    if isinstance(time, (float, np.floating)):
+        return "float", None
+    if isinstance(time, tuple) and len(time) == 2 and all(map(is_integer, time)):
+        return "pair", None
+    if isinstance(time, (datetime, np.datetime64)):
+        return "instant", Instants.like(time, argument)
+    return "object", None
+
+
+@dataclass(frozen=True)
+class Instants:
+    """How a window keeps instants: int64 ticks of `unit` since 1970, shown as the first one was given.
+
+    Aware times are kept in UTC and shown in the first one's zone; naive and aware never mix. Another unit is converted
+    where nothing is lost, and refused otherwise.
+
+    >>> from datetime import datetime
+    >>> kept = Instants.like(datetime(1970, 1, 2))
+    >>> kept.encode(datetime(1970, 1, 1, 0, 0, 1)), kept.decode(2_000_000)
+    (1000000, datetime.datetime(1970, 1, 1, 0, 0, 2))
+    """
+
+    unit: str
+    shown_as: str  # "datetime", "numpy" or "pandas"
+    aware: bool = False
+    zone: tzinfo | None = None
+
+    @classmethod
+    def like(cls, time: Any, argument: str = "time") -> "Instants":
+        """Give the way to keep times like this one."""
+        _require_time(time, argument)
+        if isinstance(time, np.datetime64):
+            return cls(_unit_of(time.dtype, argument), "numpy")
+        aware = time.utcoffset() is not None
+        zone = time.tzinfo if aware else None
+        if is_pandas(time):
+            return cls(str(time.unit), "pandas", aware, zone)  # type: ignore[attr-defined]
+        return cls("us", "datetime", aware, zone)
+
+    def encode(self, time: Any, argument: str = "time") -> int:
+        """Give the ticks of one instant."""
+        if not isinstance(time, (datetime, np.datetime64)):
+            raise KindError(f"{argument}: {time!r} is not a datetime, but this window's times are; give {self.wanted}.")
+        _require_time(time, argument)
+        aware = isinstance(time, datetime) and time.utcoffset() is not None
+        if aware != self.aware:
+            given = "has a time zone" if aware else "has no time zone"
+            raise KindError(f"{argument}: {time!r} {given}; this window takes {self.wanted}.")
+        if isinstance(time, datetime) and not is_pandas(time):
+            ticks = (time - (_EPOCH_UTC if aware else _EPOCH)) // _MICROSECOND
+            if self.unit == "us":
+                return ticks
+            given64 = np.datetime64(ticks, "us")
+        else:
+            given64 = time if isinstance(time, np.datetime64) else time.to_datetime64()  # type: ignore[attr-defined]
+        return int(self.ticks(np.asarray([given64]), argument)[0])
+
+    def ticks(self, times: "np.ndarray[Any, Any]", argument: str = "times") -> "np.ndarray[Any, Any]":
+        """Give the ticks of a datetime64 array."""
+        missing = np.isnat(times)
+        if missing.any():
+            raise ArgumentError(f"{_at(argument, missing)}: NaT is not a time; leave it out.")
+        with np.errstate(all="ignore"):
+            kept = times.astype(f"datetime64[{self.unit}]")
+            changed = kept.astype(times.dtype) != times
+        if changed.any():
+            lost = times[changed][0]
+            raise ArgumentError(
+                f"{_at(argument, changed)}: {lost!r} is not a whole number of this window's ticks of one {self.unit}, "
+                f"or too far away for them; give times of that unit."
+            )
+        ticks: np.ndarray[Any, Any] = np.ascontiguousarray(kept.view(np.int64))
+        return ticks
+
+    def decode(self, ticks: int) -> Any:
+        """Give the instant of so many ticks, as the first one was given."""
+        if self.shown_as == "datetime":
+            time = (_EPOCH_UTC if self.aware else _EPOCH) + ticks * _MICROSECOND
+            return time.astimezone(self.zone) if self.aware else time
+        time64 = np.datetime64(ticks, self.unit)
+        if self.shown_as == "numpy":
+            return time64
+        import pandas
+
+        stamp = pandas.Timestamp(time64)
+        return stamp.tz_localize("UTC").tz_convert(self.zone) if self.aware else stamp
+
+    def size(self, size: Any) -> int:
+        """Give a difference of times in ticks."""
+        if not isinstance(size, (timedelta, np.timedelta64)) or size != size:
+            raise KindError(f"size: {size!r} is no difference of datetimes; give a timedelta.")
+        given = size.to_timedelta64() if hasattr(size, "to_timedelta64") else np.timedelta64(size)
+        kept = given.astype(f"timedelta64[{self.unit}]")
+        if kept.astype(given.dtype) != given:
+            raise ArgumentError(f"size: {size!r} is not a whole number of this window's ticks of one {self.unit}.")
+        return int(kept.view(np.int64))
+
+    @property
+    def wanted(self) -> str:
+        """Say in words what this window takes."""
+        return "datetimes with a time zone" if self.aware else "datetimes without a time zone"
+
+
+def _require_time(time: Any, argument: str) -> None:
+    if time != time:  # NaT, NumPy's or pandas'
+        raise ArgumentError(f"{argument}: NaT is not a time; leave it out.")
+
+
+def _unit_of(dtype: Any, argument: str) -> str:
+    unit, multiple = np.datetime_data(dtype)
+    if unit == "generic":
+        raise ArgumentError(f"{argument}: a datetime64 without a unit is not a time; give it one, such as [us].")
+    return unit if multiple == 1 else f"{multiple}{unit}"
+
+
+def _at(argument: str, bad: "np.ndarray[Any, Any]") -> str:
+    return argument if argument == "time" else f"{argument}[{int(np.argmax(bad))}]"

@@ -1,0 +1,270 @@
+"""Window: one out-of-order sliding window.
+
+`Window` is the core's own type; this class adds what is not worth C++: batches, iteration, copies, pickles. Single
+calls (`insert`, `evict`, `query`) go straight to the core.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sash import _core, columns
+from sash.columns import Kinds
+from sash.errors import ArgumentError, KindError, SlideError
+from sash.monoid import Monoid
+from sash.times import is_integer
+
+STRUCTURES: tuple[str, ...] = tuple(_core.structures())
+_WITH_ARITY = ("paper", "classic")
+_CHUNK = 512
+
+
+class Window(_core.Window):
+    """A time-ordered window that takes values in any order and answers for all of it, or any stretch, at once.
+
+    `n` is the number of entries, `d` how many lie between an entry and the nearer end.
+
+    | structure    | insert           | evict            | query | stretch                  |
+    |--------------|------------------|------------------|-------|--------------------------|
+    | "paper"      | O(log d) amort.  | O(log d) amort.  | O(1)  | O(log d + log n of it)   |
+    | "classic"    | O(log n)         | O(log n)         | O(1)  | O(log n)                 |
+    | "two_stacks" | O(1), in order   | O(1) amort.      | O(1)  | no                       |
+    | "daba"       | O(1), in order   | O(1)             | O(1)  | no                       |
+    | "reactive"   | O(log n), in o.  | O(log n)         | O(log n) | O(log n)              |
+
+    >>> from sash import Window, monoids
+    >>> w = Window(monoids.max())
+    >>> for time, value in [(17, 4), (19, 3), (20, 0), (18, 5)]:
+    ...     w.insert(time, value)
+    >>> w.query(), w.query(19, None), len(w), w.oldest
+    (5, 3, 4, 17)
+    >>> w.evict(18), w.evict(18), w.query()
+    (True, False, 4)
+    """
+
+    __slots__ = ("_min_arity", "_structure")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, monoid: Monoid, *, structure: str = "paper", min_arity: int | None = None) -> None:
+        """Make an empty window; `min_arity` is the paper's µ and belongs to "paper" and "classic"."""
+        if not isinstance(monoid, Monoid):
+            raise KindError(f"monoid: {monoid!r} is not a Monoid; give one of sash.monoids or a sash.Monoid.")
+        if structure not in STRUCTURES:
+            raise ArgumentError(f"structure: {structure!r} is not known; give one of {', '.join(STRUCTURES)}.")
+        super().__init__(monoid, structure, _checked_arity(structure, min_arity))
+        self._structure = structure
+        self._min_arity = min_arity
+
+    @property
+    def structure(self) -> str:
+        """The structure's name."""
+        return self._structure
+
+    @property
+    def min_arity(self) -> int | None:
+        """The paper's µ, of which a node has at least so many children; None where there are no such nodes."""
+        return _checked_arity(self._structure, self._min_arity) if self._structure in _WITH_ARITY else None
+
+    # --- batches ----------------------------------------------------------------------------------------------------------
+
+    def insert_many(self, times: Any, values: Any) -> None:
+        """Insert a batch, as if one by one in the order given; all of it or, on an error, nothing.
+
+        Lists, arrays, pandas, polars and Arrow columns are taken.
+
+        >>> from sash import Window, monoids
+        >>> w = Window(monoids.sum())
+        >>> w.insert_many([2, 1, 2], [10, 20, 30])
+        >>> list(w.items())
+        [(1, 20), (2, 40)]
+        """
+        kinds, time_column, value_column = columns.batch(self.monoid, self._kinds, times, values)
+        if kinds is not None and len(time_column):
+            self._insert_many(kinds, time_column, value_column)
+
+    def slide(
+        self, times: Any, values: Any, *, size: Any = None, count: int | None = None, at: str = "each"
+    ) -> Any:
+        """Slide over a stream and give the aggregate after each arrival, in native code throughout.
+
+        With `size=`, for each pair: insert, drop all times at or before newest − size, query. With `count=`, the
+        paper's round: evict the oldest if the window holds so many, insert, query. With `at="end"`: insert all, drop,
+        one query. An error stops it after the last whole round and comes as a `SlideError`.
+
+        >>> from sash import Window, monoids
+        >>> Window(monoids.sum()).slide([1, 2, 4, 3], [1, 10, 100, 1000], size=2)
+        array([   1,   11,  100, 1100])
+        >>> Window(monoids.sum()).slide([1, 2, 4, 3], [1, 10, 100, 1000], count=2)
+        array([   1,   11,  110, 1100])
+        """
+        if at not in ("each", "end"):
+            raise ArgumentError(f'at: {at!r} is not known; give "each" or "end".')
+        if (size is None) == (count is None):
+            raise ArgumentError(f"size: {size!r} came with count={count!r}; give one of the two.")
+        if count is not None and (not is_integer(count) or count < 1):
+            raise ArgumentError(f"count: {count!r} is no size of a window; give an int of at least 1.")
+        kinds, time_column, value_column = columns.batch(self.monoid, self._kinds, times, values)
+        if kinds is None:
+            return self.query() if at == "end" else np.empty(0)
+        width = _checked_size(kinds, size) if count is None else None
+        steps = int(count) if count is not None else 0
+        if at == "end":
+            result, error = self._slide(kinds, time_column, value_column, width, steps, None)
+            if error is not None:
+                raise _failed(error, 0, np.empty(0))
+            return result
+        return self._slide_each(kinds, time_column, value_column, width, steps)
+
+    def _slide_each(self, kinds: Kinds, times: columns.Column, values: columns.Column, width: Any, steps: int) -> Any:
+        results, out = _results(self._result_type(kinds), len(times))
+        done, error = self._slide(kinds, times, values, width, steps, out)
+        if isinstance(out, list):
+            results[:] = out
+        if error is not None:
+            raise _failed(error, done, results[:done])
+        return results
+
+    # --- container manners --------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the times, oldest first."""
+        return (time for time, _ in self.items())
+
+    def __reversed__(self) -> Iterator[Any]:
+        """Iterate over the times, newest first."""
+        return (time for time, _ in self.items(reverse=True))
+
+    def items(
+        self, start: Any = None, stop: Any = None, *, closed: str = "both", reverse: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Iterate over pairs of a time and the aggregate of that one time.
+
+        >>> from sash import Window, monoids
+        >>> w = Window(monoids.count())
+        >>> w.insert_many([1, 2, 2, 3], "abcd")
+        >>> list(w.items(2, None)), list(w.items(reverse=True, closed="left", stop=3))
+        ([(2, 2), (3, 1)], [(2, 2), (1, 1)])
+        """
+        return self._chunks(start, stop, closed, reverse, states=False)
+
+    def _chunks(self, start: Any, stop: Any, closed: str, reverse: bool, states: bool) -> Iterator[tuple[Any, Any]]:
+        chunk = self._scan(start, stop, closed, reverse, _CHUNK, states)
+        return self._walk(chunk, start, stop, closed, reverse, states)
+
+    def _walk(
+        self, chunk: tuple[list[Any], list[Any]], start: Any, stop: Any, closed: str, reverse: bool, states: bool
+    ) -> Iterator[tuple[Any, Any]]:
+        version = self._version
+        while chunk[0]:
+            for pair in zip(*chunk, strict=True):
+                if self._version != version:
+                    raise RuntimeError("window changed while it was iterated over")
+                yield pair
+            last = chunk[0][-1]
+            if reverse:
+                stop, closed = last, {"both": "left", "right": "neither"}.get(closed, closed)
+            else:
+                start, closed = last, {"both": "right", "left": "neither"}.get(closed, closed)
+            chunk = self._scan(start, stop, closed, reverse, _CHUNK, states)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both hold the same entries for the same monoid; their structures may differ."""
+        if not isinstance(other, Window):
+            return NotImplemented
+        if self.monoid != other.monoid or len(self) != len(other):
+            return False
+        mine = self._chunks(None, None, "both", False, states=True)
+        theirs = other._chunks(None, None, "both", False, states=True)
+        return all(a is b or a == b for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True))
+
+    def __repr__(self) -> str:
+        """Show the monoid, the structure and what is inside, not the entries."""
+        inside = f"{len(self)} entries from {self.oldest!r} to {self.newest!r}" if len(self) else "empty"
+        return f"<Window of {self.monoid!r}, {self.structure}, {inside}>"
+
+    # --- copies -------------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> "Window":
+        """Give a window of its own with the same entries, shape and counters. O(n)."""
+        twin = type(self)(self.monoid, structure=self.structure, min_arity=self._min_arity)
+        twin._copy_from(self)
+        return twin
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Window":
+        """Copy; states are never changed in place, so they are shared."""
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the entries; the tree is built anew from them."""
+        kinds = self._kinds
+        contents = self._freeze()
+        return _restored, (type(self), self.monoid, self._structure, self._min_arity, kinds, *contents)
+
+
+def _restored(
+    cls: type[Window],
+    monoid: Monoid,
+    structure: str,
+    min_arity: int | None,
+    kinds: Kinds | None,
+    times: list[Any],
+    states: list[Any],
+) -> Window:
+    window = cls(monoid, structure=structure, min_arity=min_arity)
+    if kinds is not None:
+        wide = monoid.name == "sum" and kinds[2] == "int64" and any(abs(state) >= 2**63 for state in states)
+        window._load((*kinds[:2], "wide") if wide else kinds, times, states)
+    return window
+
+
+def _checked_arity(structure: str, min_arity: Any) -> int:
+    if min_arity is None:
+        return 4
+    if structure not in _WITH_ARITY:
+        raise ArgumentError(f'min_arity: {min_arity!r} came with structure "{structure}"; only {_WITH_ARITY} have one.')
+    if not is_integer(min_arity):
+        raise KindError(f"min_arity: {min_arity!r} is not an int; give an int of at least 2.")
+    if not 2 <= min_arity <= 2**16:
+        raise ArgumentError(f"min_arity: {min_arity} is out of range; give an int from 2 to 65536.")
+    return int(min_arity)
+
+
+def _checked_size(kinds: Kinds, size: Any) -> Any:
+    """Give the size as a difference in the window's own ticks."""
+    kind, codec, _ = kinds
+    if codec is not None:
+        size = codec.size(size)
+    elif kind in ("int", "pair"):
+        if not is_integer(size):
+            raise KindError(f"size: {size!r} is not an int, but this window's times are ints; give an int above 0.")
+        size = min(int(size), 2**63 - 1)
+    elif kind == "float":
+        if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
+            raise KindError(f"size: {size!r} is not a number, but this window's times are floats; give one above 0.")
+        size = float(size)
+    if kind != "object" and not size > 0:
+        raise ArgumentError(f"size: {size!r} is no size of a window; give one above 0.")
+    return size
+
+
+def _results(kind: str, rows: int) -> tuple[Any, Any]:
+    """Give the array that slide returns, and what the core writes into."""
+    if kind == "object":
+        return np.empty(rows, dtype=object), [None] * rows
+    if kind.endswith(" and count"):
+        pairs = np.empty(rows, dtype=[("max", kind.split()[0]), ("count", "int64")])
+        return pairs, pairs.view(np.int64)
+    column = np.empty(rows, dtype=kind)
+    return column, column.view(np.int64) if kind == "float64" else column
+
+
+def _failed(error: BaseException, index: int, results: Any) -> BaseException:
+    """Give what slide raises for an error in round `index`; an interrupt stays an interrupt."""
+    if not isinstance(error, Exception):
+        return error
+    failed = SlideError(f"slide stopped in round {index}: {error}", index, results)
+    failed.__cause__ = error
+    return failed

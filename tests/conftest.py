@@ -1,0 +1,37 @@
+"""What every test shares: the hypothesis profiles and one parameter per structure.
+
+HYPOTHESIS_PROFILE picks the profile: "default" fits a working day, "ci" repeats itself exactly, "long" is for a
+night.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from structures import STRUCTURES, Structure
+
+QUIET = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+}
+settings.register_profile("default", max_examples=20, stateful_step_count=30, **QUIET)
+settings.register_profile(
+    "ci", max_examples=25, stateful_step_count=30, derandomize=True, database=None, print_blob=True, **QUIET
+)
+settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once per structure when it asks for `structure`, or for one narrowed to what it needs."""
+    wanted = {
+        "structure": STRUCTURES,
+        "tree": [s for s in STRUCTURES if s.tree],
+        "ranged": [s for s in STRUCTURES if s.ranges],
+        "unordered": [s for s in STRUCTURES if not s.in_order],
+        "ordered": [s for s in STRUCTURES if s.in_order],
+    }
+    for name, structures in wanted.items():
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, structures, ids=[Structure.label(s) for s in structures])
