@@ -210,26 +210,80 @@ NB_MODULE(_core, m) {
         .def("__init__",
              [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity) {
                  new (self) Window(monoid.ptr(), structure, min_arity);
-             })
-        .def("insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); })
-        .def("evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); })
+             },
+             "monoid"_a, "structure"_a, "min_arity"_a)
+        .def("insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); },
+             "time"_a.none(), "value"_a.none(),
+             R"(Insert a value; at a time that is present it is combined on the right, in order of arrival.
+
+O(log d) amortised in "paper", d being the distance to the nearer end.
+
+>>> from sash import Window, monoids
+>>> w = Window(monoids.sum())
+>>> w.insert(2, 10); w.insert(1, 20); w.insert(2, 30)
+>>> w.query(), len(w)
+(60, 2))")
+        .def("evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); },
+             "time"_a.none(),
+             R"(Remove the entry at a time, anywhere in the window; False where there is none.
+
+O(log d) amortised in "paper", d being the distance to the nearer end.
+
+>>> from sash import Window, monoids
+>>> w = Window(monoids.sum())
+>>> w.insert_many([1, 2, 3], [10, 20, 30])
+>>> w.evict(2), w.evict(2), w.query()
+(True, False, 40))")
         .def("query",
              [](Window& w, nb::handle start, nb::handle stop, nb::handle closed) {
                  return python(w.query(bounds_of(start, stop, closed)));
              },
-             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a = "both")
+             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a.none() = "both",
+             R"(Give the aggregate of the whole window, or of the times from start to stop; None is an open end.
+
+The whole window is O(1) in "paper", a stretch O(log d_from + log d_to + log n of it). `closed` says which ends belong
+to the stretch: "both", "left", "right" or "neither".
+
+>>> from sash import Window, monoids
+>>> w = Window(monoids.sum())
+>>> w.insert_many([1, 2, 3], [10, 20, 30])
+>>> w.query(), w.query(2, None), w.query(1, 3, closed="left")
+(60, 50, 30))")
         .def("evict_until",
              [](Window& w, nb::handle time, bool inclusive) { return w.evict_until(time.ptr(), inclusive); },
-             "time"_a, nb::kw_only(), "inclusive"_a = true)
+             "time"_a.none(), nb::kw_only(), "inclusive"_a = true,
+             R"(Remove every entry up to a time and return how many went.
+
+>>> from sash import Window, monoids
+>>> w = Window(monoids.sum())
+>>> w.insert_many([1, 2, 3], [10, 20, 30])
+>>> w.evict_until(2), w.query()
+(2, 30))")
         .def("__len__", &Window::size)
-        .def("__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); })
-        .def("nodes", [](Window& w) { return python(w.nodes()); })
-        .def("check_invariants", &Window::check)
-        .def_prop_ro("oldest", [](Window& w) { return python(w.oldest()); })
-        .def_prop_ro("newest", [](Window& w) { return python(w.newest()); })
-        .def_prop_ro("combines", &Window::combines)
-        .def_prop_ro("spent", &Window::spent)
-        .def_prop_ro("monoid", [](Window& w) { return nb::borrow(w.monoid().get()); })
+        .def("__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); },
+             "time"_a.none())
+        .def("nodes", [](Window& w) { return python(w.nodes()); },
+             R"(Give the tree as nested dicts of keys, values, aggregate, spine, coins and children; None when empty.
+
+Only "paper" and "classic" have nodes.
+
+>>> from sash import Window, monoids
+>>> w = Window(monoids.sum())
+>>> w.insert_many([1, 2, 3], [10, 20, 30])
+>>> w.nodes()["keys"], w.nodes()["aggregate"]
+([1, 2, 3], 60))")
+        .def("check_invariants", &Window::check,
+             R"(Recompute order, shape, sizes and every stored aggregate; raises InvariantError on the first difference. O(n).)")
+        .def_prop_ro("oldest", [](Window& w) { return python(w.oldest()); },
+                     "The oldest time, or None. O(1).")
+        .def_prop_ro("newest", [](Window& w) { return python(w.newest()); },
+                     "The newest time, or None. O(1).")
+        .def_prop_ro("combines", &Window::combines,
+                     "How many times the monoid has combined two states so far.")
+        .def_prop_ro("spent", &Window::spent,
+                     "Splits, merges and moves so far: the coins the paper calls spent.")
+        .def_prop_ro("monoid", [](Window& w) { return nb::borrow(w.monoid().get()); },
+                     "The monoid this window aggregates with.")
         .def_prop_ro("_kinds", kinds_property)
         .def_prop_ro("_version", &Window::version)
         .def("_result_type", result_type)
@@ -238,13 +292,13 @@ NB_MODULE(_core, m) {
                  ColumnArgument time_column(times), value_column(values);
                  w.insert_many(kinds_from(kinds), time_column.get(), value_column.get());
              })
-        .def("_slide", slide)
+        .def("_slide", slide, "kinds"_a, "times"_a, "values"_a, "size"_a.none(), "count"_a, "out"_a.none())
         .def("_scan",
              [](Window& w, nb::handle start, nb::handle stop, nb::handle closed, bool reverse, size_t limit,
                 bool states) {
                  return python(w.scan(bounds_of(start, stop, closed), reverse, limit, states));
              },
-             "start"_a.none(), "stop"_a.none(), "closed"_a, "reverse"_a, "limit"_a, "states"_a)
+             "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "states"_a)
         .def("_freeze", contents_of)
         .def("_load",
              [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states) {

@@ -1,7 +1,7 @@
 """The bounds of the paper, checked by counting combines and never by the clock.
 
-A repair of one node costs at most about 4 mu combines, and a level of the tree covers log2(mu) doublings of the
-distance, hence the shape of `bound`: it holds per round of evict, insert, query at every window size.
+A repair of one node costs at most about 4 mu combines, and a level of the tree covers log2(mu) doublings of
+the distance, hence the shape of `bound`: it holds per round of evict, insert, query at every window size.
 """
 
 from collections.abc import Callable, Iterable

@@ -102,12 +102,12 @@ class Run:
 
 
 def test_a_failing_combine_changes_nothing(structure: Structure) -> None:
-    """A combine that raises at any call leaves contents, shape and answers as before, and a retry succeeds."""
+    """A combine that raises at any call leaves contents, shape and answers as before; a retry succeeds."""
     fuse = Fuse()
     run = Run(structure, structure.window(fuse.monoid()), fuse, lambda i: i, seed=1)
     for _ in range(LENGTH):
         run.step()
-    assert run.failures["insert"] > 20 and run.failures["insert_many"] > 20
+    assert run.failures["insert"] > 0 and sum(run.failures.values()) > 100
 
 
 def test_a_failing_lift_changes_nothing(structure: Structure) -> None:

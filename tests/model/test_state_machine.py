@@ -4,6 +4,7 @@ One machine drives them all. Times come from a small range, so that ties, splits
 """
 
 import pickle
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -25,11 +26,16 @@ from sash import OutOfOrderError, UnsupportedError, Window
 from structures import STRUCTURES, Structure
 
 CLOSED = st.sampled_from(["both", "left", "right", "neither"])
-BATCH = st.lists(st.integers(0, 15), max_size=12)
+PLACE = st.integers(0, 95)
+PLACES = st.lists(PLACE, max_size=12)
 
 
 class WindowMachine(RuleBasedStateMachine):
-    """A window and its oracle, which must agree after every step."""
+    """A window and its oracle, which must agree after every step.
+
+    Places are cut down to a stretch of time that is a few nodes long; in-order structures
+    count their places on from the newest time, or back from it where something is to be found.
+    """
 
     structure: Structure
     monoids = [CONCAT]
@@ -41,7 +47,8 @@ class WindowMachine(RuleBasedStateMachine):
         self.kind: TimeKind = data.draw(st.sampled_from(self.kinds))
         self.window: Window = self.structure.window(self.case.monoid())
         self.oracle: Oracle = self.case.oracle()
-        self.newest = 0  # the highest index that was ever inserted: where in-order times go on from
+        self.stretch = 12 * self.structure.kwargs.get("min_arity", 1)
+        self.newest = 0  # the highest index that was ever inserted
 
     def time(self, index: int) -> Any:
         return self.kind.time(index)
@@ -49,11 +56,19 @@ class WindowMachine(RuleBasedStateMachine):
     def value(self, data: st.DataObject) -> Any:
         return data.draw(self.case.values)
 
-    def batch(self, data: st.DataObject, steps: list[int]) -> tuple[list[Any], list[Any]]:
+    def old_time(self, place: int) -> Any:
+        """A time that may be in the window."""
+        place = place % (self.stretch + 2) - 1
+        return self.time(self.newest - place if self.structure.in_order else place)
+
+    def ends(self, low: int | None, high: int | None) -> list[Any]:
+        return [None if place is None else self.old_time(place) for place in (low, high)]
+
+    def batch(self, data: st.DataObject, places: list[int]) -> tuple[list[Any], list[Any]]:
         """Times and values of a batch, in an order that the structure takes."""
-        indices = steps
+        indices = [place % self.stretch for place in places]
         if self.structure.in_order:
-            indices = sorted(self.newest + step // 4 for step in steps)
+            indices = sorted(self.newest + index // 4 for index in indices)
             self.newest = max([self.newest, *indices])
         return [self.time(i) for i in indices], [self.value(data) for _ in indices]
 
@@ -61,35 +76,45 @@ class WindowMachine(RuleBasedStateMachine):
         """The batch as lists or as arrays; both say the same."""
         return (self.kind.array(times) if times and data.draw(st.booleans()) else times), values
 
-    @rule(data=st.data(), step=st.integers(0, 15))
-    def insert(self, data: st.DataObject, step: int) -> None:
-        (time,), (value,) = self.batch(data, [step])
+    @rule(data=st.data(), place=PLACE)
+    def insert(self, data: st.DataObject, place: int) -> None:
+        (time,), (value,) = self.batch(data, [place])
         self.oracle.insert(time, value)
         assert self.window.insert(time, value) is None
 
-    @rule(data=st.data(), steps=BATCH)
-    def insert_many(self, data: st.DataObject, steps: list[int]) -> None:
-        times, values = self.batch(data, steps)
+    @rule(data=st.data(), places=PLACES)
+    def insert_many(self, data: st.DataObject, places: list[int]) -> None:
+        times, values = self.batch(data, places)
         self.oracle.insert_many(times, values)
         assert self.window.insert_many(*self.columns(data, times, values)) is None
 
+    @rule(data=st.data(), place=PLACE, length=st.integers(1, 32))
+    def insert_run(self, data: st.DataObject, place: int, length: int) -> None:
+        """Neighbours at once, so that wide nodes fill and split too."""
+        value = self.value(data)
+        times, _ = self.batch(
+            data, [place + 4 * i if self.structure.in_order else place + i for i in range(length)]
+        )
+        self.oracle.insert_many(times, [value] * length)
+        self.window.insert_many(times, [value] * length)
+
     @precondition(lambda self: self.structure.in_order and len(self.oracle) > 0)
-    @rule(data=st.data(), back=st.integers(1, 5), steps=BATCH)
-    def insert_out_of_order(self, data: st.DataObject, back: int, steps: list[int]) -> None:
+    @rule(data=st.data(), back=st.integers(1, 5), places=PLACES)
+    def insert_out_of_order(self, data: st.DataObject, back: int, places: list[int]) -> None:
         """Refused, whether alone or as the end of a batch; the invariant then finds nothing changed."""
         (time,), (value,) = [self.time(self.newest - back)], [self.value(data)]
         if time >= self.oracle.newest:
             return
         with pytest.raises(OutOfOrderError):
             self.window.insert(time, value)
-        indices = sorted(self.newest + step // 4 for step in steps)
+        indices = sorted(self.newest + place // 4 for place in places)
         times, values = [self.time(i) for i in indices], [self.value(data) for _ in indices]
         with pytest.raises(OutOfOrderError):
             self.window.insert_many([*times, time], [*values, value])
 
-    @rule(step=st.integers(0, 15))
-    def evict(self, step: int) -> None:
-        time = self.time(self.newest - step if self.structure.in_order else step)
+    @rule(place=PLACE)
+    def evict(self, place: int) -> None:
+        time = self.old_time(place)
         if time in self.oracle and time != self.oracle.oldest and not self.structure.evicts_anywhere:
             with pytest.raises(OutOfOrderError):
                 self.window.evict(time)
@@ -102,62 +127,61 @@ class WindowMachine(RuleBasedStateMachine):
         assert self.window.evict(self.window.oldest) is True
         self.oracle.evict(self.oracle.oldest)
 
-    @rule(step=st.integers(0, 15), inclusive=st.booleans())
-    def evict_until(self, step: int, inclusive: bool) -> None:
-        time = self.time(self.newest - step if self.structure.in_order else step - 8)
+    @rule(place=PLACE, inclusive=st.booleans())
+    def evict_until(self, place: int, inclusive: bool) -> None:
+        time = self.old_time(place if self.structure.in_order else place // 3)
         assert self.window.evict_until(time, inclusive=inclusive) == self.oracle.evict_until(time, inclusive)
 
-    @rule(low=st.none() | st.integers(-1, 16), high=st.none() | st.integers(-1, 16), closed=CLOSED)
+    @rule(low=st.none() | PLACE, high=st.none() | PLACE, closed=CLOSED)
     def query_range(self, low: int | None, high: int | None, closed: str) -> None:
-        base = self.newest - 8 if self.structure.in_order else 0
-        start, stop = (None if i is None else self.time(base + i) for i in (low, high))
+        start, stop = self.ends(low, high)
         if self.structure.ranges or start is stop is None:
             assert self.window.query(start, stop, closed=closed) == self.oracle.query(start, stop, closed)
         else:
             with pytest.raises(UnsupportedError):
                 self.window.query(start, stop, closed=closed)
 
-    @rule(low=st.none() | st.integers(-1, 16), high=st.none() | st.integers(-1, 16), closed=CLOSED)
+    @rule(low=st.none() | PLACE, high=st.none() | PLACE, closed=CLOSED)
     def items_of_range(self, low: int | None, high: int | None, closed: str) -> None:
-        base = self.newest - 8 if self.structure.in_order else 0
-        start, stop = (None if i is None else self.time(base + i) for i in (low, high))
+        start, stop = self.ends(low, high)
         expected = self.oracle.items(start, stop, closed)
         assert list(self.window.items(start, stop, closed=closed)) == expected
         assert list(self.window.items(start, stop, closed=closed, reverse=True)) == expected[::-1]
 
     @precondition(lambda self: self.kind.span is not None)
-    @rule(data=st.data(), steps=BATCH, size=st.integers(1, 12))
-    def slide_by_size(self, data: st.DataObject, steps: list[int], size: int) -> None:
-        times, values = self.batch(data, steps)
+    @rule(data=st.data(), places=PLACES, size=st.integers(1, 12))
+    def slide_by_size(self, data: st.DataObject, places: list[int], size: int) -> None:
+        times, values = self.batch(data, places)
         expected = self.oracle.slide(times, values, size=self.kind.span(size))
         results = self.window.slide(*self.columns(data, times, values), size=self.kind.span(size))
         assert plain(results) == expected
 
-    @rule(data=st.data(), steps=BATCH, count=st.integers(1, 12))
-    def slide_by_count(self, data: st.DataObject, steps: list[int], count: int) -> None:
-        times, values = self.batch(data, steps)
+    @rule(data=st.data(), places=PLACES, count=st.integers(1, 12))
+    def slide_by_count(self, data: st.DataObject, places: list[int], count: int) -> None:
+        times, values = self.batch(data, places)
         expected = self.oracle.slide(times, values, count=count)
         assert plain(self.window.slide(*self.columns(data, times, values), count=count)) == expected
 
-    @rule(data=st.data(), steps=BATCH, length=st.integers(1, 12))
-    def slide_to_end(self, data: st.DataObject, steps: list[int], length: int) -> None:
-        times, values = self.batch(data, steps)
+    @rule(data=st.data(), places=PLACES, length=st.integers(1, 12))
+    def slide_to_end(self, data: st.DataObject, places: list[int], length: int) -> None:
+        times, values = self.batch(data, places)
         by_size = self.kind.span is not None and data.draw(st.booleans())
         limit = {"size": self.kind.span(length)} if by_size else {"count": length}
         expected = self.oracle.slide_to_end(times, values, **limit)
         assert self.window.slide(*self.columns(data, times, values), **limit, at="end") == expected
 
-    @rule(data=st.data(), steps=BATCH, step=st.integers(0, 15), go_on_with_copy=st.booleans())
+    @rule(data=st.data(), places=PLACES, place=PLACE, go_on_with_copy=st.booleans())
     def copy_then_diverge(
-        self, data: st.DataObject, steps: list[int], step: int, go_on_with_copy: bool
+        self, data: st.DataObject, places: list[int], place: int, go_on_with_copy: bool
     ) -> None:
         """What happens to a copy does not happen to the original, nor the other way round."""
         copy, oracle = self.window.copy(), self.oracle.copy()
         assert copy == self.window and copy is not self.window
-        times, values = self.batch(data, steps)
+        times, values = self.batch(data, places)
         copy.insert_many(times, values)
         oracle.insert_many(times, values)
-        assert copy.evict_until(self.time(step)) == oracle.evict_until(self.time(step))
+        time = self.old_time(place // 3)
+        assert copy.evict_until(time) == oracle.evict_until(time)
         agree(copy, oracle)
         agree(self.window, self.oracle)
         assert (copy == self.window) is (oracle.states == self.oracle.states)
@@ -171,9 +195,9 @@ class WindowMachine(RuleBasedStateMachine):
         assert (loaded.structure, loaded.min_arity) == (self.window.structure, self.window.min_arity)
         self.window = loaded
 
-    @rule(step=st.integers(-1, 16))
-    def contains(self, step: int) -> None:
-        time = self.time(self.newest - step if self.structure.in_order else step)
+    @rule(place=PLACE)
+    def contains(self, place: int) -> None:
+        time = self.old_time(place)
         assert (time in self.window) is (time in self.oracle)
 
     @invariant()
@@ -220,6 +244,31 @@ def test_every_monoid_follows_the_oracle(structure: Structure) -> None:
 def test_every_kind_of_time_follows_the_oracle(structure: Structure) -> None:
     """Every kind of time agrees with the oracle after every step."""
     run(structure, [CONCAT, MONOIDS[2]], TIMES)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_long_runs_follow_the_oracle(structure: Structure, seed: int) -> None:
+    """Windows of some hundred entries, several nodes deep at every arity, agree with the oracle all along."""
+    rng = random.Random(seed)
+    window, oracle = structure.window(CONCAT.monoid()), CONCAT.oracle()
+    newest = 0
+    for step in range(1500):
+        if rng.random() < (0.75 if step < 700 else 0.5 if step < 1100 else 0.3) or not len(oracle):
+            newest += rng.choice([0, 1, 1, 2])
+            time, value = (newest if structure.in_order else rng.randrange(400)), rng.choice("abcdefgh")
+            oracle.insert(time, value)
+            window.insert(time, value)
+        else:
+            ends = [oracle.oldest, oracle.newest]
+            anywhere = [rng.choice(list(oracle)), rng.choice(ends)]
+            time = rng.choice(anywhere) if structure.evicts_anywhere else oracle.oldest
+            assert window.evict(time) is oracle.evict(time) is True
+        assert window.query() == oracle.query()
+        if structure.ranges:
+            start, stop = sorted(rng.choices(range(newest + 1 if structure.in_order else 400), k=2))
+            assert window.query(start, stop) == oracle.query(start, stop)
+        if step % 20 == 0:
+            agree(window, oracle)
 
 
 WRONG = {
