@@ -25,9 +25,11 @@
 namespace sash {
 
 struct Fingers {
+    static constexpr const char* name = "paper";
     static constexpr bool fingers = true;
 };
 struct Classic {
+    static constexpr const char* name = "classic";
     static constexpr bool fingers = false;
 };
 
@@ -40,6 +42,9 @@ class BTree {
     using Agg = typename Monoid::Agg;
 
     static constexpr bool fingers = Policy::fingers;
+    static constexpr const char* name = Policy::name;
+    static constexpr bool any_order = true;
+    static constexpr bool ranges = true;
 
     struct Node {
         Node* parent = nullptr;
@@ -69,7 +74,10 @@ class BTree {
         for (Node* node : spare_) std::free(node);
     }
     BTree(const BTree& other)
-        : monoid_(other.monoid_), min_arity_(other.min_arity_), max_arity_(other.max_arity_), size_(other.size_),
+        : monoid_(other.monoid_),
+          min_arity_(other.min_arity_),
+          max_arity_(other.max_arity_),
+          size_(other.size_),
           spent_(other.spent_) {
         if (!other.root_) return;
         root_ = copied(other.root_);
@@ -136,7 +144,7 @@ class BTree {
 
     bool contains(const Time& time) { return size_ && search(time).found; }
 
-    // --- range query: O(log d_from + log d_to + log n_sub) ---------------------------------------------------------
+    // --- range query: O(log d_from + log d_to + log n_sub) ---------------------------------------
 
     bool query(const Range<Time>& range, Agg& agg) {
         if (!size_) return false;
@@ -157,7 +165,7 @@ class BTree {
             scan_on(root_, range, visit);
     }
 
-    // --- a change that happens or does not, where combining may raise ------------------------------------------------
+    // --- a change that happens or does not, where combining may raise ----------------------------
 
     void begin() {
         ++change_;
@@ -182,12 +190,13 @@ class BTree {
         spent_ = before_.spent;
     }
 
-    // --- proof ----------------------------------------------------------------------------------------------------------
+    // --- proof -----------------------------------------------------------------------------------
 
     void check() {
         if (!root_) return require(size_ == 0, "a window without a root is empty");
         uint64_t combines = monoid_.combines;
-        require(!root_->parent && !root_->left_spine && !root_->right_spine, "the root has no parent and no spine flag");
+        require(!root_->parent && !root_->left_spine && !root_->right_spine,
+                "the root has no parent and no spine flag");
         require(check_node(root_, nullptr, nullptr, fingers, fingers) == size_, "the size is the number of entries");
         require(left_finger_ == leftmost(root_), "the left finger is the leftmost leaf");
         require(right_finger_ == rightmost(root_), "the right finger is the rightmost leaf");
@@ -241,7 +250,7 @@ class BTree {
     };
     static constexpr size_t kSpareNodes = 64;
 
-    // --- search -----------------------------------------------------------------------------------------------------
+    // --- search ----------------------------------------------------------------------------------
 
     static Place local_search(Node* node, const Time& time) {
         uint32_t index = 0, count = node->count();
@@ -292,7 +301,7 @@ class BTree {
         return node;
     }
 
-    // --- local changes ------------------------------------------------------------------------------------------------
+    // --- local changes ---------------------------------------------------------------------------
 
     void local_insert(Node* node, uint32_t index, Time time, Entry entry) {
         uint32_t count = node->count();
@@ -328,7 +337,7 @@ class BTree {
         return index;
     }
 
-    // --- aggregates ---------------------------------------------------------------------------------------------------
+    // --- aggregates ------------------------------------------------------------------------------
 
     Agg local_agg(const Node* node) {
         Fold<Monoid> fold(monoid_);
@@ -371,7 +380,7 @@ class BTree {
             for (Node* right = top; !right->is_leaf();) repair(right = right->last_child());
     }
 
-    // --- rebalancing after an insert ------------------------------------------------------------------------------------
+    // --- rebalancing after an insert -------------------------------------------------------------
 
     Top rebalance_for_insert(Node* node) {
         Top top{node, node->left_spine, node->right_spine};
@@ -429,7 +438,7 @@ class BTree {
         adopt(to, index, child);
     }
 
-    // --- rebalancing after an evict ---------------------------------------------------------------------------------------
+    // --- rebalancing after an evict --------------------------------------------------------------
 
     void evict_at(Node* node, uint32_t index) {
         Top top = node->is_leaf() ? evict_leaf(node, index) : evict_inner(node, index);
@@ -552,7 +561,7 @@ class BTree {
         return merged;
     }
 
-    // --- range query ------------------------------------------------------------------------------------------------------
+    // --- range query -----------------------------------------------------------------------------
 
     // `bounded_below` false stands for the paper's t_from = -infinity: all of this subtree is known to be late enough.
     void query_rec(Node* node, const Range<Time>& range, bool bounded_below, bool bounded_above, Fold<Monoid>& fold) {
@@ -590,12 +599,13 @@ class BTree {
             bool skip = i > 0 && !range.before_stop(node->times[i - 1]);
             if (!skip && !node->is_leaf() && !scan_back(node->children[i], range, visit)) return false;
             if (i == 0 || skip) continue;
-            if (!range.after_start(node->times[i - 1]) || !visit(node->times[i - 1], node->entries[i - 1])) return false;
+            if (!range.after_start(node->times[i - 1]) || !visit(node->times[i - 1], node->entries[i - 1]))
+                return false;
         }
         return true;
     }
 
-    // --- nodes in memory ----------------------------------------------------------------------------------------------------
+    // --- nodes in memory -------------------------------------------------------------------------
 
     static constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
     size_t bytes_of(bool leaf) const {
@@ -716,7 +726,7 @@ class BTree {
         std::copy(saved.children.begin(), saved.children.end(), node->children);
     }
 
-    // --- proof --------------------------------------------------------------------------------------------------------------
+    // --- proof -----------------------------------------------------------------------------------
 
     size_t check_node(Node* node, const Time* after, const Time* before, bool left, bool right) {
         check_shape(node, left, right);

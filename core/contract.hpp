@@ -1,12 +1,13 @@
 // The contract that every structure keeps. Structures are templates <Time, Monoid>; nothing here is virtual.
 //
+//   name, any_order, ranges                        what it is called and what it can do, known at compile time
 //   S(monoid, options)
 //   size()  oldest()  newest()                     the ends of a window that is not empty
-//   require_order(time)                            throws OutOfOrderError where this time could not be inserted
+//   require_order(time)                            throws TooEarly where this time could not be inserted
 //   insert(time, entry) -> bool                    false: a present entry cannot hold both (nothing has changed then)
 //   evict(time) -> bool     evict_oldest()
 //   query() -> Agg                                 of a window that is not empty
-//   query(range, agg) -> bool                      false: nothing in range
+//   query(range, agg) -> bool                      where `ranges`; false: nothing in range
 //   contains(time) -> bool
 //   each_oldest(visit)                             visit(time, entry) for each part of the oldest time
 //   scan(range, reverse, visit)                    visit(time, entry) -> bool, in time order, until it says false; a
@@ -38,9 +39,7 @@ struct Range {
     bool after_start(const Time& time) const {
         return !start || (start_inside ? !less(time, *start) : less(*start, time));
     }
-    bool before_stop(const Time& time) const {
-        return !stop || (stop_inside ? !less(*stop, time) : less(time, *stop));
-    }
+    bool before_stop(const Time& time) const { return !stop || (stop_inside ? !less(*stop, time) : less(time, *stop)); }
 };
 
 // Thrown by in-order structures before anything has changed; the engine, which knows how times look to the user, turns

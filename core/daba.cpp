@@ -1,4 +1,5 @@
 #include "daba.hpp"
+
 #include "engine.hpp"
 
 namespace sash {

@@ -23,7 +23,7 @@ class Daba : public InOrder<Time, Monoid> {
    public:
     using typename Base::Agg;
     using typename Base::Entry;
-    using Base::query;
+    static constexpr const char* name = "daba";
 
     Daba(Monoid monoid, const Options&) : Base(std::move(monoid)) {}
 

@@ -111,9 +111,15 @@ class EngineOf final : public Engine {
 
     Ref query(const Bounds& bounds) override {
         if (bounds.whole()) return s_.size() ? monoid().result(s_.query()) : monoid().empty();
-        Agg agg;
-        bool some = s_.query(range_of(bounds), agg);
-        return some ? monoid().result(agg) : monoid().empty();
+        if constexpr (S::ranges) {
+            Agg agg;
+            bool some = s_.query(range_of(bounds), agg);
+            return some ? monoid().result(agg) : monoid().empty();
+        } else {
+            fail(ErrorKind::unsupported, std::string("query: ") + S::name +
+                                             " answers for the whole window only; use structure=\"paper\", "
+                                             "\"classic\" or \"reactive\" for a stretch of it.");
+        }
     }
 
     bool contains(PyObject* time) override { return s_.contains(time_of<Time>(format_, time)); }
@@ -127,7 +133,7 @@ class EngineOf final : public Engine {
     bool runs_python() override { return Monoid::may_throw; }
     Ref nodes() override { return nodes_of(s_, format_); }
 
-    // --- slide ----------------------------------------------------------------------------------------------------------
+    // --- slide -----------------------------------------------------------------------------------
 
     bool slide(Slide& slide) override {
         for (; slide.row < slide.times.size; ++slide.row) {
@@ -155,7 +161,7 @@ class EngineOf final : public Engine {
         });
     }
 
-    // --- contents ---------------------------------------------------------------------------------------------------------
+    // --- contents --------------------------------------------------------------------------------
 
     Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states) override {
         Ref times = python_list(), values = python_list();
@@ -248,11 +254,13 @@ class EngineOf final : public Engine {
             return work();
         } catch (const TooEarly<Time>& e) {
             fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) +
-                                       ", and this structure takes times in order; use structure=\"paper\" or "
+                                       ", and " + S::name +
+                                       " takes times in order; use structure=\"paper\" or "
                                        "\"classic\" for times in any order.");
         } catch (const NotOldest<Time>& e) {
-            fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) +
-                                       ", and this structure evicts in order; use structure=\"paper\", \"classic\" or "
+            fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
+                                       S::name +
+                                       " evicts in order; use structure=\"paper\", \"classic\" or "
                                        "\"reactive\" to evict anywhere.");
         }
     }
@@ -274,7 +282,7 @@ class EngineOf final : public Engine {
         if (row >= times.size) return;
         Time before = time_at<Time>(format_, times, row);
         s_.require_order(before);
-        if constexpr (!takes_any_order<S>)
+        if constexpr (!S::any_order)
             for (size_t i = row + 1; i < times.size; ++i) {
                 Time time = time_at<Time>(format_, times, i);
                 if (less(time, before)) throw TooEarly<Time>{time, before};
@@ -380,12 +388,11 @@ class EngineOf final : public Engine {
     std::vector<bool> fresh_;
 };
 
-// --- factories: one per structure, each in a translation unit of its own ------------------------------------------------
+// --- factories: one per structure, each in a translation unit of its own -------------------------
 
 template <template <class, class> class Structure, class Monoid>
 std::unique_ptr<Engine> make_with(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::pair)
-        return std::make_unique<EngineOf<Structure, Pair, Monoid>>(recipe);
+    if (recipe.format.kind == TimeKind::pair) return std::make_unique<EngineOf<Structure, Pair, Monoid>>(recipe);
     return std::make_unique<EngineOf<Structure, int64_t, Monoid>>(recipe);
 }
 

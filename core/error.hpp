@@ -10,13 +10,13 @@
 namespace sash {
 
 enum class ErrorKind {
-    argument,    // ArgumentError: the type is right, the value is not
-    kind,        // KindError: the type is wrong, or differs from what the window holds
-    order,       // OutOfOrderError
-    unsupported, // UnsupportedError
-    overflow,    // ResultOverflowError
-    concurrent,  // ConcurrentUseError
-    invariant,   // InvariantError
+    argument,     // ArgumentError: the type is right, the value is not
+    kind,         // KindError: the type is wrong, or differs from what the window holds
+    order,        // OutOfOrderError
+    unsupported,  // UnsupportedError
+    overflow,     // ResultOverflowError
+    concurrent,   // ConcurrentUseError
+    invariant,    // InvariantError
 };
 
 struct Error {
@@ -27,9 +27,7 @@ struct Error {
 // The interpreter's error indicator is set; nothing else to say.
 struct PythonError {};
 
-[[noreturn]] inline void fail(ErrorKind kind, std::string message) {
-    throw Error{kind, std::move(message)};
-}
+[[noreturn]] inline void fail(ErrorKind kind, std::string message) { throw Error{kind, std::move(message)}; }
 
 inline void require(bool holds, const char* what) {
     if (!holds) fail(ErrorKind::invariant, std::string("broken invariant: ") + what + ".");

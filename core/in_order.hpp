@@ -19,6 +19,8 @@ class InOrder {
     using Monoid = MonoidType;
     using Entry = typename Monoid::Entry;
     using Agg = typename Monoid::Agg;
+    static constexpr bool any_order = false;
+    static constexpr bool ranges = false;
 
     Monoid& monoid() { return monoid_; }
     size_t size() const { return size_; }
@@ -39,11 +41,6 @@ class InOrder {
     bool contains(const Time& time) const {
         uint64_t p = lower_bound(time);
         return p < queue_.end() && !less(time, queue_[p].time);
-    }
-
-    bool query(const Range<Time>&, Agg&) {
-        fail(ErrorKind::unsupported, std::string("query: this structure answers for the whole window only; use "
-                                                 "structure=\"paper\", \"classic\" or \"reactive\" for stretches."));
     }
 
     template <class Visit>
@@ -131,8 +128,7 @@ class InOrder {
     }
 
     void save(uint64_t position) {
-        if constexpr (Monoid::may_throw)
-            undo_.push_back({position, queue_[position].entry, queue_[position].agg});
+        if constexpr (Monoid::may_throw) undo_.push_back({position, queue_[position].entry, queue_[position].agg});
     }
     void commit_queue() {
         undo_.clear();

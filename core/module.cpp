@@ -11,7 +11,7 @@ using namespace sash;
 
 namespace {
 
-// --- errors --------------------------------------------------------------------------------------------------------------
+// --- errors --------------------------------------------------------------------------------------
 
 const char* class_of(ErrorKind kind) {
     switch (kind) {
@@ -63,7 +63,7 @@ Ref caught(Do&& work) {
 
 nb::object python(Ref ref) { return nb::steal(ref.release()); }
 
-// --- arguments -------------------------------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 // A column as a list of objects, or as a contiguous buffer of int64 or float64 that stays alive with this.
 class ColumnArgument {
@@ -78,8 +78,8 @@ class ColumnArgument {
         succeed(PyObject_GetBuffer(rows.ptr(), &buffer_, flags));
         open_ = true;
         bool reals = buffer_.format && buffer_.format[0] == 'd';
-        (reals ? reinterpret_cast<const void*&>(column_.reals)
-               : reinterpret_cast<const void*&>(column_.words)) = buffer_.buf;
+        (reals ? reinterpret_cast<const void*&>(column_.reals) : reinterpret_cast<const void*&>(column_.words)) =
+            buffer_.buf;
         column_.size = buffer_.ndim ? static_cast<size_t>(buffer_.shape[0]) : 0;
     }
     ~ColumnArgument() {
@@ -89,7 +89,7 @@ class ColumnArgument {
 
     const Column& get() const { return column_; }
     Output output() const {
-        return {const_cast<int64_t*>(column_.words), const_cast<double*>(column_.reals), column_.objects};
+        return {static_cast<int64_t*>(buffer_.buf), static_cast<double*>(buffer_.buf), column_.objects};
     }
 
    private:
@@ -117,12 +117,12 @@ Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
     bounds.start_inside = is("left");
     bounds.stop_inside = is("right");
     if (!bounds.start_inside && !bounds.stop_inside && !is("neither"))
-        fail(ErrorKind::argument, "closed: " + shown(closed.ptr()) +
-                                      " is not known; give \"both\", \"left\", \"right\" or \"neither\".");
+        fail(ErrorKind::argument,
+             "closed: " + shown(closed.ptr()) + " is not known; give \"both\", \"left\", \"right\" or \"neither\".");
     return bounds;
 }
 
-// --- garbage collection ----------------------------------------------------------------------------------------------------
+// --- garbage collection --------------------------------------------------------------------------
 
 struct Visitor {
     visitproc visit;
@@ -148,11 +148,10 @@ int clear(PyObject* self) {
     return 0;
 }
 
-PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(clear)},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
-// --- methods with more to them than a call ------------------------------------------------------------------------------------
+// --- methods with more to them than a call -------------------------------------------------------
 
 nb::object kinds_property(const Window& window) {
     const Kinds* kinds = window.kinds();
@@ -207,14 +206,16 @@ NB_MODULE(_core, m) {
     m.def("structures", &structure_names, "The names of all structures.");
 
     nb::class_<Window>(m, "Window", nb::type_slots(slots), nb::is_weak_referenceable())
-        .def("__init__",
-             [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity) {
-                 new (self) Window(monoid.ptr(), structure, min_arity);
-             },
-             "monoid"_a, "structure"_a, "min_arity"_a)
-        .def("insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); },
-             "time"_a.none(), "value"_a.none(),
-             R"(Insert a value; at a time that is present it is combined on the right, in order of arrival.
+        .def(
+            "__init__",
+            [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity) {
+                new (self) Window(monoid.ptr(), structure, min_arity);
+            },
+            "monoid"_a, "structure"_a, "min_arity"_a)
+        .def(
+            "insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); },
+            "time"_a.none(), "value"_a.none(),
+            R"(Insert a value; at a time that is present it is combined on the right, in order of arrival.
 
 O(log d) amortised in "paper", d being the distance to the nearer end.
 
@@ -223,9 +224,9 @@ O(log d) amortised in "paper", d being the distance to the nearer end.
 >>> w.insert(2, 10); w.insert(1, 20); w.insert(2, 30)
 >>> w.query(), len(w)
 (60, 2))")
-        .def("evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); },
-             "time"_a.none(),
-             R"(Remove the entry at a time, anywhere in the window; False where there is none.
+        .def(
+            "evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); }, "time"_a.none(),
+            R"(Remove the entry at a time, anywhere in the window; False where there is none.
 
 O(log d) amortised in "paper", d being the distance to the nearer end.
 
@@ -234,12 +235,13 @@ O(log d) amortised in "paper", d being the distance to the nearer end.
 >>> w.insert_many([1, 2, 3], [10, 20, 30])
 >>> w.evict(2), w.evict(2), w.query()
 (True, False, 40))")
-        .def("query",
-             [](Window& w, nb::handle start, nb::handle stop, nb::handle closed) {
-                 return python(w.query(bounds_of(start, stop, closed)));
-             },
-             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a.none() = "both",
-             R"(Give the aggregate of the whole window, or of the times from start to stop; None is an open end.
+        .def(
+            "query",
+            [](Window& w, nb::handle start, nb::handle stop, nb::handle closed) {
+                return python(w.query(bounds_of(start, stop, closed)));
+            },
+            "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a.none() = "both",
+            R"(Give the aggregate of the whole window, or of the times from start to stop; None is an open end.
 
 The whole window is O(1) in "paper", a stretch O(log d_from + log d_to + log n of it). `closed` says which ends belong
 to the stretch: "both", "left", "right" or "neither".
@@ -249,10 +251,11 @@ to the stretch: "both", "left", "right" or "neither".
 >>> w.insert_many([1, 2, 3], [10, 20, 30])
 >>> w.query(), w.query(2, None), w.query(1, 3, closed="left")
 (60, 50, 30))")
-        .def("evict_until",
-             [](Window& w, nb::handle time, bool inclusive) { return w.evict_until(time.ptr(), inclusive); },
-             "time"_a.none(), nb::kw_only(), "inclusive"_a = true,
-             R"(Remove every entry up to a time and return how many went.
+        .def(
+            "evict_until",
+            [](Window& w, nb::handle time, bool inclusive) { return w.evict_until(time.ptr(), inclusive); },
+            "time"_a.none(), nb::kw_only(), "inclusive"_a = true,
+            R"(Remove every entry up to a time and return how many went.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -260,10 +263,11 @@ to the stretch: "both", "left", "right" or "neither".
 >>> w.evict_until(2), w.query()
 (2, 30))")
         .def("__len__", &Window::size)
-        .def("__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); },
-             "time"_a.none())
-        .def("nodes", [](Window& w) { return python(w.nodes()); },
-             R"(Give the tree as nested dicts of keys, values, aggregate, spine, coins and children; None when empty.
+        .def(
+            "__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); }, "time"_a.none())
+        .def(
+            "nodes", [](Window& w) { return python(w.nodes()); },
+            R"(Give the tree as nested dicts of keys, values, aggregate, spine, coins and children; None when empty.
 
 Only "paper" and "classic" have nodes.
 
@@ -272,37 +276,39 @@ Only "paper" and "classic" have nodes.
 >>> w.insert_many([1, 2, 3], [10, 20, 30])
 >>> w.nodes()["keys"], w.nodes()["aggregate"]
 ([1, 2, 3], 60))")
-        .def("check_invariants", &Window::check,
-             R"(Recompute order, shape, sizes and every stored aggregate; raises InvariantError on the first difference. O(n).)")
-        .def_prop_ro("oldest", [](Window& w) { return python(w.oldest()); },
-                     "The oldest time, or None. O(1).")
-        .def_prop_ro("newest", [](Window& w) { return python(w.newest()); },
-                     "The newest time, or None. O(1).")
-        .def_prop_ro("combines", &Window::combines,
-                     "How many times the monoid has combined two states so far.")
-        .def_prop_ro("spent", &Window::spent,
-                     "Splits, merges and moves so far: the coins the paper calls spent.")
-        .def_prop_ro("monoid", [](Window& w) { return nb::borrow(w.monoid().get()); },
-                     "The monoid this window aggregates with.")
+        .def(
+            "check_invariants", &Window::check,
+            R"(Recompute order, shape, sizes and every stored aggregate; raises InvariantError on the first difference. O(n).)")
+        .def_prop_ro(
+            "oldest", [](Window& w) { return python(w.oldest()); }, "The oldest time, or None. O(1).")
+        .def_prop_ro(
+            "newest", [](Window& w) { return python(w.newest()); }, "The newest time, or None. O(1).")
+        .def_prop_ro("combines", &Window::combines, "How many times the monoid has combined two states so far.")
+        .def_prop_ro("spent", &Window::spent, "Splits, merges and moves so far: the coins the paper calls spent.")
+        .def_prop_ro(
+            "monoid", [](Window& w) { return nb::borrow(w.monoid().get()); }, "The monoid this window aggregates with.")
         .def_prop_ro("_kinds", kinds_property)
         .def_prop_ro("_version", &Window::version)
-        .def("_result_type", result_type)
-        .def("_insert_many",
-             [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle values) {
-                 ColumnArgument time_column(times), value_column(values);
-                 w.insert_many(kinds_from(kinds), time_column.get(), value_column.get());
-             })
+        .def("_result_type", result_type, "kinds"_a)
+        .def(
+            "_insert_many",
+            [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle values) {
+                ColumnArgument time_column(times), value_column(values);
+                w.insert_many(kinds_from(kinds), time_column.get(), value_column.get());
+            },
+            "kinds"_a, "times"_a, "values"_a)
         .def("_slide", slide, "kinds"_a, "times"_a, "values"_a, "size"_a.none(), "count"_a, "out"_a.none())
-        .def("_scan",
-             [](Window& w, nb::handle start, nb::handle stop, nb::handle closed, bool reverse, size_t limit,
-                bool states) {
-                 return python(w.scan(bounds_of(start, stop, closed), reverse, limit, states));
-             },
-             "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "states"_a)
+        .def(
+            "_scan",
+            [](Window& w, nb::handle start, nb::handle stop, nb::handle closed, bool reverse, size_t limit,
+               bool states) { return python(w.scan(bounds_of(start, stop, closed), reverse, limit, states)); },
+            "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "states"_a)
         .def("_freeze", contents_of)
-        .def("_load",
-             [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states) {
-                 w.load(kinds_from(kinds), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())});
-             })
-        .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); });
+        .def(
+            "_load",
+            [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states) {
+                w.load(kinds_from(kinds), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())});
+            },
+            "kinds"_a, "times"_a, "states"_a)
+        .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
 }

@@ -46,13 +46,15 @@ struct Output {
 }
 
 inline int64_t integer_value(PyObject* value) {
-    Ref index;
+    Ref plain;
     if (!PyLong_CheckExact(value)) {
-        if (!PyIndex_Check(value))
-            fail_value(value, "is not an int, but this window aggregates int64; give an int, or make the monoid with "
-                              "dtype=float.");
-        index = Ref::checked(PyNumber_Index(value));
-        value = index.get();
+        plain = call(imported("sash.times", "as_number").get(), value);
+        if (!PyIndex_Check(plain.get()))
+            fail_value(value,
+                       "is not an int, but this window aggregates int64; give an int, or make the "
+                       "monoid with "
+                       "dtype=float.");
+        value = plain.get();
     }
     int overflow = 0;
     int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -66,7 +68,7 @@ inline int64_t integer_value(PyObject* value) {
 inline double real_value(PyObject* value) {
     static const char* wrong = "is not a number; give a float or an int.";
     if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
-    Ref plain = PyLong_Check(value) ? Ref::borrow(value) : call(imported("sash.times", "as_float").get(), value);
+    Ref plain = call(imported("sash.times", "as_number").get(), value);
     if (plain.is_none()) fail_value(value, wrong);
     double number = PyFloat_AsDouble(plain.get());
     if (number == -1.0 && PyErr_Occurred()) {
@@ -76,13 +78,13 @@ inline double real_value(PyObject* value) {
     return number;
 }
 
-// --- bases -----------------------------------------------------------------------------------------------------------
+// --- bases ---------------------------------------------------------------------------------------
 
 struct Counted {
     uint64_t combines = 0;
-    static constexpr bool may_throw = false;     // do combines run Python code?
+    static constexpr bool may_throw = false;        // do combines run Python code?
     static constexpr bool result_may_fail = false;  // can an aggregate have no result?
-    static constexpr bool validates = false;     // can an input of the right type be refused?
+    static constexpr bool validates = false;        // can an input of the right type be refused?
 };
 
 // A monoid whose entries are aggregates: Self gives combine(a, b).
@@ -104,12 +106,13 @@ struct Plain : Counted {
     void prepend_entry(const Entry& entry, Agg& agg) { prepend(entry, agg); }
 };
 
-// --- sums ------------------------------------------------------------------------------------------------------------
+// --- sums ----------------------------------------------------------------------------------------
 
 inline int64_t checked_sum(__int128 total) {
     if (total < INT64_MIN || total > INT64_MAX)
-        fail(ErrorKind::overflow, "sum: the result does not fit int64; use monoids.sum(dtype=object) for larger "
-                                  "integers.");
+        fail(ErrorKind::overflow,
+             "sum: the result does not fit int64; use monoids.sum(dtype=object) for larger "
+             "integers.");
     return static_cast<int64_t>(total);
 }
 
@@ -204,7 +207,7 @@ struct Count : Plain<Count, int64_t> {
     static bool same(Agg a, Agg b) { return a == b; }
 };
 
-// --- order: min, max, first, last over words ---------------------------------------------------------------------------
+// --- order: min, max, first, last over words -----------------------------------------------------
 
 // Words come from ints or floats (words.hpp), known at construction.
 struct Words {
@@ -290,7 +293,7 @@ struct MaxCount : Plain<MaxCount, WordAndCount>, Words {
     static bool same(Agg a, Agg b) { return a.word == b.word && a.count == b.count; }
 };
 
-// --- geometric mean ----------------------------------------------------------------------------------------------------
+// --- geometric mean ------------------------------------------------------------------------------
 
 struct LogsAndCount {
     double logs;
@@ -327,7 +330,7 @@ struct Geomean : Plain<Geomean, LogsAndCount> {
     static bool same(Agg a, Agg b) { return word_of(a.logs) == word_of(b.logs) && a.count == b.count; }
 };
 
-// --- Bloom filter --------------------------------------------------------------------------------------------------------
+// --- Bloom filter --------------------------------------------------------------------------------
 
 // A bit set of 2^14 bits, the paper's expensive monoid. An entry is only the hash of its value; the bits it stands for
 // are set when it is folded in. A time that holds several values owns a bit set.
@@ -405,8 +408,7 @@ struct Bloom : Counted {
     void prepend_entry(const Entry& entry, Agg& agg) { append_entry(agg, entry); }
 
     static Ref bytes(const Bits& bits) {
-        return Ref::checked(
-            PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bits.data()), sizeof(Bits)));
+        return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bits.data()), sizeof(Bits)));
     }
     Ref result(const Agg& agg) const { return call(wrap_.get(), bytes(agg).get()); }
     Ref empty() const { return result(Bits{}); }
@@ -427,7 +429,7 @@ struct Bloom : Counted {
     Ref wrap_;
 };
 
-// --- any Python monoid ---------------------------------------------------------------------------------------------------
+// --- any Python monoid ---------------------------------------------------------------------------
 
 struct Objects : Counted {
     using Input = Ref;
@@ -439,8 +441,10 @@ struct Objects : Counted {
     static constexpr bool result_may_fail = true;
 
     explicit Objects(const MonoidSpec& spec)
-        : identity_(attribute(spec.monoid.get(), "identity")), combine_(attribute(spec.monoid.get(), "combine")),
-          lift_(attribute(spec.monoid.get(), "lift")), lower_(attribute(spec.monoid.get(), "lower")) {}
+        : identity_(attribute(spec.monoid.get(), "identity")),
+          combine_(attribute(spec.monoid.get(), "combine")),
+          lift_(attribute(spec.monoid.get(), "lift")),
+          lower_(attribute(spec.monoid.get(), "lower")) {}
 
     static Input input(PyObject* value) { return Ref::borrow(value); }
     static Input input_at(const Column& column, size_t row) {
@@ -491,7 +495,6 @@ struct Objects : Counted {
     Ref identity_, combine_, lift_, lower_;
 };
 
-using NativeMonoids =
-    std::tuple<SumInt64, SumWide, SumFloat64, Count, Min, Max, First, Last, MaxCount, Geomean, Bloom>;
+using NativeMonoids = std::tuple<SumInt64, SumWide, SumFloat64, Count, Min, Max, First, Last, MaxCount, Geomean, Bloom>;
 
 }  // namespace sash

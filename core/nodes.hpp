@@ -10,10 +10,6 @@ inline constexpr bool is_btree = false;
 template <class Time, class Monoid, class Policy>
 inline constexpr bool is_btree<BTree<Time, Monoid, Policy>> = true;
 
-// Structures that take any order; the others have require_order to say no.
-template <class S>
-inline constexpr bool takes_any_order = is_btree<S>;
-
 template <class S>
 Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     Ref keys = python_list(), values = python_list(), children = python_list();
@@ -42,7 +38,7 @@ Ref nodes_of(S& structure, const TimeFormat& format) {
         return structure.root() ? node_of(structure, structure.root(), format) : none();
     else
         fail(ErrorKind::unsupported,
-             "nodes: this structure is no tree of nodes; use structure=\"paper\" or \"classic\".");
+             std::string("nodes: ") + S::name + " is no tree of nodes; use structure=\"paper\" or \"classic\".");
 }
 
 }  // namespace sash

@@ -55,18 +55,14 @@ inline void succeed(int status) {
     if (status < 0) throw PythonError{};
 }
 
-inline Ref call(PyObject* function, PyObject* a) {
-    return Ref::checked(PyObject_CallOneArg(function, a));
-}
+inline Ref call(PyObject* function, PyObject* a) { return Ref::checked(PyObject_CallOneArg(function, a)); }
 
 inline Ref call(PyObject* function, PyObject* a, PyObject* b) {
     PyObject* arguments[] = {a, b};
     return Ref::checked(PyObject_Vectorcall(function, arguments, 2, nullptr));
 }
 
-inline Ref attribute(PyObject* object, const char* name) {
-    return Ref::checked(PyObject_GetAttrString(object, name));
-}
+inline Ref attribute(PyObject* object, const char* name) { return Ref::checked(PyObject_GetAttrString(object, name)); }
 
 inline Ref call_method(PyObject* object, const char* name, PyObject* argument) {
     return call(attribute(object, name).get(), argument);
@@ -108,9 +104,7 @@ inline Ref python_int(__int128 value) {
     return Ref::checked(PyNumber_Or(shifted.get(), low.get()));
 }
 
-inline Ref python_pair(Ref first, Ref second) {
-    return Ref::checked(PyTuple_Pack(2, first.get(), second.get()));
-}
+inline Ref python_pair(Ref first, Ref second) { return Ref::checked(PyTuple_Pack(2, first.get(), second.get())); }
 
 inline Ref python_list() { return Ref::checked(PyList_New(0)); }
 inline void append(Ref& list, const Ref& item) { succeed(PyList_Append(list.get(), item.get())); }

@@ -20,6 +20,9 @@ class Reactive {
     using Monoid = MonoidType;
     using Entry = typename Monoid::Entry;
     using Agg = typename Monoid::Agg;
+    static constexpr const char* name = "reactive";
+    static constexpr bool any_order = false;
+    static constexpr bool ranges = true;
 
     Reactive(Monoid monoid, const Options&) : monoid_(std::move(monoid)), store_(kLeast) {}
 
@@ -41,7 +44,8 @@ class Reactive {
             repair_path(end_ - 1);
             return true;
         }
-        if (end_ - front_ == store_.capacity) rebuild(size_ > store_.capacity / 2 ? 2 * store_.capacity : store_.capacity);
+        if (end_ - front_ == store_.capacity)
+            rebuild(size_ > store_.capacity / 2 ? 2 * store_.capacity : store_.capacity);
         save_leaf(end_);
         leaf(end_) = {std::move(time), std::move(entry), true};
         ++end_;
@@ -217,7 +221,7 @@ class Reactive {
         if (store_.capacity > kLeast && size_ < store_.capacity / 8) rebuild(store_.capacity / 2);
     }
 
-    // --- the flat tree ------------------------------------------------------------------------------------------------
+    // --- the flat tree ---------------------------------------------------------------------------
 
     void fold_node(uint64_t node, Fold<Monoid>& fold) {
         if (node >= store_.capacity) {
@@ -271,7 +275,7 @@ class Reactive {
             for (uint64_t i = 0; i < used; ++i) repair(level + i);
     }
 
-    // --- undoing: only what the store that begin() saw has lost --------------------------------------------------------
+    // --- undoing: only what the store that begin() saw has lost ----------------------------------
 
     void save_leaf(uint64_t p) {
         if constexpr (Monoid::may_throw)

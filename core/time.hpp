@@ -43,7 +43,7 @@ struct Column {
     size_t size = 0;
 };
 
-// --- order -----------------------------------------------------------------------------------------------------------
+// --- order ---------------------------------------------------------------------------------------
 
 inline bool less(int64_t a, int64_t b) { return a < b; }
 inline bool less(Pair a, Pair b) { return a < b; }
@@ -62,7 +62,7 @@ inline bool less(const Ref& a, const Ref& b) {
     return answer;
 }
 
-// --- from Python -----------------------------------------------------------------------------------------------------
+// --- from Python ---------------------------------------------------------------------------------
 
 [[noreturn]] inline void fail_time(const char* argument, PyObject* time, const char* wrong) {
     fail(ErrorKind::kind, std::string(argument) + ": " + shown(time) + " " + wrong);
@@ -78,8 +78,8 @@ inline int64_t integer_time(const char* argument, PyObject* time, const char* wr
     int overflow = 0;
     int64_t value = PyLong_AsLongLongAndOverflow(time, &overflow);
     if (overflow)
-        fail(ErrorKind::argument, std::string(argument) + ": " + shown(time) +
-                                      " does not fit int64; give a time from -2**63 to 2**63 - 1.");
+        fail(ErrorKind::argument,
+             std::string(argument) + ": " + shown(time) + " does not fit int64; give a time from -2**63 to 2**63 - 1.");
     return value;
 }
 
@@ -123,7 +123,8 @@ inline int64_t single_time(const TimeFormat& format, PyObject* time, const char*
     if (format.kind == TimeKind::integer)
         return integer_time(argument, time, "is not an int, but this window's times are ints; give an int.");
     if (format.kind == TimeKind::real) return real_time(argument, time);
-    Ref ticks = call_method(format.codec.get(), "encode", time);
+    Ref name = Ref::checked(PyUnicode_FromString(argument));
+    Ref ticks = call(attribute(format.codec.get(), "encode").get(), time, name.get());
     int64_t value = PyLong_AsLongLong(ticks.get());
     if (value == -1 && PyErr_Occurred()) throw PythonError{};
     return value;
@@ -134,9 +135,7 @@ inline Pair pair_of(int64_t first, int64_t second) {
     return static_cast<Pair>((static_cast<unsigned __int128>(static_cast<uint64_t>(first)) << 64) | low);
 }
 inline int64_t first_of(Pair pair) { return static_cast<int64_t>(pair >> 64); }
-inline int64_t second_of(Pair pair) {
-    return static_cast<int64_t>(static_cast<uint64_t>(pair) ^ (uint64_t{1} << 63));
-}
+inline int64_t second_of(Pair pair) { return static_cast<int64_t>(static_cast<uint64_t>(pair) ^ (uint64_t{1} << 63)); }
 
 inline Pair pair_time(PyObject* time, const char* argument) {
     static const char* wrong = "is not a pair of ints, but this window's times are; give a tuple of two ints.";
@@ -170,7 +169,7 @@ Time time_at(const TimeFormat& format, const Column& column, size_t row) {
     }
 }
 
-// --- to Python -------------------------------------------------------------------------------------------------------
+// --- to Python -----------------------------------------------------------------------------------
 
 inline Ref python_time(const TimeFormat& format, int64_t time) {
     if (format.kind == TimeKind::integer) return python_int(time);
@@ -182,7 +181,7 @@ inline Ref python_time(const TimeFormat&, Pair time) {
 }
 inline Ref python_time(const TimeFormat&, const Ref& time) { return time; }
 
-// --- the far edge of a window of a given size -------------------------------------------------------------------------
+// --- the far edge of a window of a given size ----------------------------------------------------
 
 // A size as the window's own time difference: ticks, a float, or any object that subtracts from a time.
 struct Size {

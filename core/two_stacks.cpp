@@ -1,4 +1,5 @@
 #include "two_stacks.hpp"
+
 #include "engine.hpp"
 
 namespace sash {

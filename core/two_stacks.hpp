@@ -17,7 +17,7 @@ class TwoStacks : public InOrder<Time, Monoid> {
    public:
     using typename Base::Agg;
     using typename Base::Entry;
-    using Base::query;
+    static constexpr const char* name = "two_stacks";
 
     TwoStacks(Monoid monoid, const Options&) : Base(std::move(monoid)) {}
 
@@ -42,7 +42,11 @@ class TwoStacks : public InOrder<Time, Monoid> {
     }
 
     void evict_oldest() {
-        this->pop_oldest([this] { if (front_ == back_) flip(); }, [] {});
+        this->pop_oldest(
+            [this] {
+                if (front_ == back_) flip();
+            },
+            [] {});
     }
 
     Agg query() {

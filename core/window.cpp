@@ -41,10 +41,11 @@ Window::Window(PyObject* monoid, const std::string& structure, uint32_t min_arit
     if (!maker_) fail(ErrorKind::argument, "structure: " + structure + " is not known.");
 }
 
-// --- kinds ---------------------------------------------------------------------------------------------------------------
+// --- kinds ---------------------------------------------------------------------------------------
 
 Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
-    Ref found = call(imported("sash.columns", "kinds_of").get(), monoid_.get(), python_pair(Ref::borrow(time), Ref::borrow(value)).get());
+    Ref found = call(imported("sash.columns", "kinds_of").get(), monoid_.get(),
+                     python_pair(Ref::borrow(time), Ref::borrow(value)).get());
     return {time_kind(PyTuple_GetItem(found.get(), 0)), Ref::borrow(PyTuple_GetItem(found.get(), 1)),
             PyUnicode_AsUTF8(PyTuple_GetItem(found.get(), 2))};
 }
@@ -60,6 +61,9 @@ std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) con
     if (!engine) fail(ErrorKind::argument, "monoid: the core has none called " + recipe.monoid + ".");
     return engine;
 }
+
+// Answers for a window that has no kinds yet: as an empty one of any kind would.
+std::unique_ptr<Engine> Window::undecided() const { return make({TimeKind::object, {}, "object"}); }
 
 // Runs a change on the engine, or on a new one that is kept only if the change succeeds: a failed first insert leaves
 // the window without kinds.
@@ -84,7 +88,7 @@ void Window::widen(const Contents& contents) {
     engine_ = std::move(wide);
 }
 
-// --- changes -------------------------------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 void Window::insert(PyObject* time, PyObject* value) {
     Held held(*this);
@@ -125,22 +129,23 @@ void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
 
 bool Window::evict(PyObject* time) {
     Held held(*this);
-    ++version_;
-    return engine_ && engine_->evict(time);
+    bool gone = engine_ && engine_->evict(time);
+    version_ += gone;
+    return gone;
 }
 
 size_t Window::evict_until(PyObject* time, bool inclusive) {
     Held held(*this);
-    ++version_;
-    return engine_ ? engine_->evict_until(time, inclusive) : 0;
+    size_t gone = engine_ ? engine_->evict_until(time, inclusive) : 0;
+    version_ += gone;
+    return gone;
 }
 
-// --- questions -----------------------------------------------------------------------------------------------------------
+// --- questions -----------------------------------------------------------------------------------
 
 Ref Window::query(const Bounds& bounds) {
     Held held(*this);
-    if (engine_) return engine_->query(bounds);
-    return Ref::checked(PyObject_CallMethod(monoid_.get(), "empty", nullptr));
+    return engine_ ? engine_->query(bounds) : undecided()->query(bounds);
 }
 
 bool Window::contains(PyObject* time) {
@@ -166,7 +171,7 @@ Ref Window::scan(const Bounds& bounds, bool reverse, size_t limit, bool states) 
 }
 Ref Window::nodes() {
     Held held(*this);
-    return engine_ ? engine_->nodes() : none();
+    return engine_ ? engine_->nodes() : undecided()->nodes();
 }
 void Window::check() {
     Held held(*this);
@@ -177,7 +182,7 @@ uint64_t Window::spent() { return engine_ ? engine_->spent() : 0; }
 
 Out Window::out_for(const Kinds& kinds) { return engine_ ? engine_->out() : make(kinds)->out(); }
 
-// --- whole contents ------------------------------------------------------------------------------------------------------
+// --- whole contents ------------------------------------------------------------------------------
 
 Contents Window::freeze() {
     Held held(*this);

@@ -63,7 +63,8 @@ class Window {
         explicit Held(Window& window) : window_(window) {
             if (window.held_)
                 fail(ErrorKind::concurrent,
-                     "window: it is in the middle of another call; do not use it from its own monoid or times, or "
+                     "window: it is in the middle of another call; do not use it from its own "
+                     "monoid or times, or "
                      "from another thread meanwhile.");
             window.held_ = true;
         }
@@ -76,6 +77,7 @@ class Window {
 
     Kinds kinds_of(PyObject* time, PyObject* value) const;
     std::unique_ptr<Engine> make(const Kinds& kinds, const char* monoid = nullptr) const;
+    std::unique_ptr<Engine> undecided() const;
     template <class Do>
     void change(const Kinds& kinds, Do&& work);
     void widen(const Contents& contents);

@@ -1,7 +1,7 @@
 """Out-of-order sliding-window aggregation.
 
-`Window` keeps timed values in any order of arrival and gives the aggregate of all of them, or of any stretch of time, for
-any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own.
+`Window` keeps timed values in any order of arrival and gives the aggregate of all of them, or of any stretch of
+time, for any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own.
 """
 
 from sash import monoids

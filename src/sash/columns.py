@@ -41,10 +41,12 @@ def batch(monoid: Monoid, kinds: Kinds | None, times: Any, values: Any) -> tuple
     if kinds is None:
         time_kind, codec = _time_kind(time_rows)
         kinds = time_kind, codec, _allowed(monoid, time_kind, _column_kind(value_rows))
+    if monoid.native and kinds[2] != "any" and isinstance(value_rows, list):
+        _refuse_row(value_rows, "values", _is_there, "is no value; leave the row out", KindError)
     return kinds, _time_column(time_rows, kinds), _value_column(value_rows, kinds[2])
 
 
-# --- rows of any kind, as an array or a list ----------------------------------------------------------------------------
+# --- rows of any kind, as an array or a list ------------------------------------------------------
 
 
 class _Aware(list[Any]):
@@ -67,7 +69,7 @@ def _rows(column: Any, argument: str) -> NDArray[Any] | list[Any]:
         return _Aware(column.tz_convert("UTC").tz_localize(None).to_numpy(), column.tz)
     if hasattr(column, "to_numpy"):
         if callable(getattr(column, "null_count", None)) and column.null_count():  # polars
-            _refuse_null(argument, [i for i, null in enumerate(column.is_null()) if null][0])
+            _refuse_null(argument, list(column.is_null()).index(True))
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
         return column.tolist() if column.dtype.kind in "OUS" else np.atleast_1d(column)
@@ -94,7 +96,7 @@ def _refuse_null(argument: str, row: int) -> None:
     raise KindError(f"{argument}[{row}]: null is neither a time nor a value; leave the row out.")
 
 
-# --- times --------------------------------------------------------------------------------------------------------------
+# --- times ----------------------------------------------------------------------------------------
 
 
 def _time_kind(rows: NDArray[Any] | list[Any]) -> tuple[str, Instants | None]:
@@ -137,7 +139,9 @@ def _pairs(rows: NDArray[Any] | list[Any]) -> NDArray[Any]:
         flat = _integers([part for row in rows for part in row], "times", "an int")
         return flat.reshape(-1, 2)
     if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
-        raise KindError(f"times: an array of {rows.dtype} is not one of pairs of ints, but this window's times are pairs.")
+        raise KindError(
+            f"times: an array of {rows.dtype} is not one of pairs of ints, but this window's times are pairs."
+        )
     return _integers(rows.reshape(-1), "times", "an int").reshape(-1, 2)
 
 
@@ -149,7 +153,7 @@ def _instants(rows: NDArray[Any] | list[Any], codec: Instants) -> NDArray[Any]:
     return np.array([codec.encode(time, f"times[{i}]") for i, time in enumerate(rows)], dtype=np.int64)
 
 
-# --- values -------------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def _value_kind(value: Any) -> str:
@@ -189,7 +193,7 @@ def _value_column(rows: NDArray[Any] | list[Any], kind: str) -> Column:
     return rows if isinstance(rows, list) else rows.tolist()
 
 
-# --- numbers ------------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def _integers(rows: NDArray[Any] | list[Any], argument: str, wanted: str) -> NDArray[Any]:
@@ -240,6 +244,10 @@ def _reals(rows: NDArray[Any] | list[Any], argument: str, wanted: str, exact: bo
         raise
 
 
+def _is_there(value: Any) -> bool:
+    return value is not None
+
+
 def _has_float(value: Any) -> bool:
     try:
         float(value)
@@ -253,7 +261,11 @@ def _exactly(value: Any) -> bool:
 
 
 def _refuse_row(
-    rows: list[Any], argument: str, fits: Callable[[Any], bool], wrong: str, error: type[ArgumentError] | type[KindError]
+    rows: list[Any],
+    argument: str,
+    fits: Callable[[Any], bool],
+    wrong: str,
+    error: type[ArgumentError] | type[KindError],
 ) -> None:
     for i, value in enumerate(rows):
         if not fits(value):

@@ -11,7 +11,6 @@ from typing import Any
 from sash.errors import KindError
 
 
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Monoid:
     """An associative operator with its identity, and the way in and out.

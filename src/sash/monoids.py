@@ -1,13 +1,12 @@
 """The built-in monoids.
 
 Each function gives a `Monoid` that carries its Python definition and the names of its native forms in the core. The
-Python definition runs where a native form cannot: for times or values that are neither int64 nor float64. `column` names
-the input column where there are several; `dtype` ("int64", "float64", "object") fixes what otherwise the first value
-decides.
+Python definition runs where a native form cannot: for times or values that are neither int64 nor float64. `column`
+names the input column where there are several; `dtype` ("int64", "float64", "object") fixes what otherwise the first
+value decides.
 
 Order among floats, wherever one is the largest or smallest: -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
 """
-
 
 import hashlib
 import math
@@ -34,7 +33,7 @@ def _dtype(dtype: Any) -> str | None:
     return str(name)
 
 
-# --- sums ---------------------------------------------------------------------------------------------------------------
+# --- sums -----------------------------------------------------------------------------------------
 
 
 def _summand(value: Any) -> Any:
@@ -78,7 +77,7 @@ def count(column: str | None = None) -> Monoid:
     )
 
 
-# --- order ----------------------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def _present(value: Any) -> Any:
@@ -126,7 +125,7 @@ def _of_one(name: str, combine: Callable[[Any, Any], Any], commutative: bool, co
         name=name,
         column=column,
         dtype=_dtype(dtype),
-        native={kind: name for kind in _NUMBERS},
+        native=dict.fromkeys(_NUMBERS, name),
     )
 
 
@@ -172,11 +171,11 @@ def maxcount(column: str | None = None, *, dtype: Any = None) -> Monoid:
         name="maxcount",
         column=column,
         dtype=_dtype(dtype),
-        native={kind: "maxcount" for kind in _NUMBERS},
+        native=dict.fromkeys(_NUMBERS, "maxcount"),
     )
 
 
-# --- geometric mean ---------------------------------------------------------------------------------------------------------
+# --- geometric mean -------------------------------------------------------------------------------
 
 
 def _log(value: Any) -> tuple[float, int]:
@@ -210,7 +209,7 @@ def geomean(column: str | None = None) -> Monoid:
     )
 
 
-# --- Bloom filter -------------------------------------------------------------------------------------------------------------
+# --- Bloom filter ---------------------------------------------------------------------------------
 
 _BITS = 2**14
 _HASHES = 4
@@ -313,8 +312,7 @@ def bloom(column: str | None = None) -> Monoid:
 
 
 BUILT_IN: dict[str, Callable[..., Monoid]] = {
-    function.__name__: function
-    for function in (sum, count, min, max, first, last, maxcount, geomean, bloom)
+    function.__name__: function for function in (sum, count, min, max, first, last, maxcount, geomean, bloom)
 }
 
-__all__ = ["Bloom", *BUILT_IN]  # noqa: PLE0604
+__all__ = ["Bloom", *BUILT_IN]

@@ -22,6 +22,15 @@ def as_float(value: Any) -> float | None:
     return float(value) if isinstance(value, (np.floating, np.integer)) else None
 
 
+def as_number(value: Any) -> int | float | None:
+    """Give a number, Python's or NumPy's, as Python's own; anything else as None."""
+    if isinstance(value, (bool, np.bool_, np.integer)):
+        return int(value)
+    if isinstance(value, np.floating):
+        return float(value)
+    return value if isinstance(value, (int, float)) else None
+
+
 def is_integer(value: Any) -> bool:
     """Tell whether this is an int, Python's or NumPy's; bool is not."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
@@ -74,7 +83,7 @@ class Instants:
         aware = time.utcoffset() is not None
         zone = time.tzinfo if aware else None
         if is_pandas(time):
-            return cls(str(time.unit), "pandas", aware, zone)  # type: ignore[attr-defined]
+            return cls(str(time.unit), "pandas", aware, zone)
         return cls("us", "datetime", aware, zone)
 
     def encode(self, time: Any, argument: str = "time") -> int:
@@ -117,7 +126,7 @@ class Instants:
         if self.shown_as == "datetime":
             time = (_EPOCH_UTC if self.aware else _EPOCH) + ticks * _MICROSECOND
             return time.astimezone(self.zone) if self.aware else time
-        time64 = np.datetime64(ticks, self.unit)
+        time64 = np.datetime64(ticks, self.unit)  # type: ignore[call-overload]
         if self.shown_as == "numpy":
             return time64
         import pandas

@@ -10,8 +10,8 @@ from sash.monoid import Monoid
 from sash.monoids import maxcount
 from sash.window import Window
 
-# Inserts (+) and evicts (-) that lead to the paper's tree A, and its steps from there. Letters are values; their place in
-# the alphabet is their time.
+# Inserts (+) and evicts (-) that lead to the paper's tree A, and its steps from there. Letters are values; their
+# place in the alphabet is their time.
 _TO_TREE_A = "+e+f+g+h +c+d +a+b +m+n-h+o+q +h+i+j+k-j+j-m +s+t+u -h+h+l+m"
 _STEPS = {
     "A→B": ("+v", "in order, nothing to rebalance"),

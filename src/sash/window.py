@@ -66,7 +66,7 @@ class Window(_core.Window):
         """The paper's µ, of which a node has at least so many children; None where there are no such nodes."""
         return _checked_arity(self._structure, self._min_arity) if self._structure in _WITH_ARITY else None
 
-    # --- batches ----------------------------------------------------------------------------------------------------------
+    # --- batches ----------------------------------------------------------------------------------
 
     def insert_many(self, times: Any, values: Any) -> None:
         """Insert a batch, as if one by one in the order given; all of it or, on an error, nothing.
@@ -83,9 +83,7 @@ class Window(_core.Window):
         if kinds is not None and len(time_column):
             self._insert_many(kinds, time_column, value_column)
 
-    def slide(
-        self, times: Any, values: Any, *, size: Any = None, count: int | None = None, at: str = "each"
-    ) -> Any:
+    def slide(self, times: Any, values: Any, *, size: Any = None, count: int | None = None, at: str = "each") -> Any:
         """Slide over a stream and give the aggregate after each arrival, in native code throughout.
 
         With `size=`, for each pair: insert, drop all times at or before newest − size, query. With `count=`, the
@@ -102,12 +100,14 @@ class Window(_core.Window):
             raise ArgumentError(f'at: {at!r} is not known; give "each" or "end".')
         if (size is None) == (count is None):
             raise ArgumentError(f"size: {size!r} came with count={count!r}; give one of the two.")
-        if count is not None and (not is_integer(count) or count < 1):
+        if count is not None and not is_integer(count):
+            raise KindError(f"count: {count!r} is not an int; give an int of at least 1.")
+        if count is not None and count < 1:
             raise ArgumentError(f"count: {count!r} is no size of a window; give an int of at least 1.")
         kinds, time_column, value_column = columns.batch(self.monoid, self._kinds, times, values)
         if kinds is None:
             return self.query() if at == "end" else np.empty(0)
-        width = _checked_size(kinds, size) if count is None else None
+        width = _checked_size(kinds, size, time_column) if count is None else None
         steps = int(count) if count is not None else 0
         if at == "end":
             result, error = self._slide(kinds, time_column, value_column, width, steps, None)
@@ -125,7 +125,7 @@ class Window(_core.Window):
             raise _failed(error, done, results[:done])
         return results
 
-    # --- container manners --------------------------------------------------------------------------------------------------
+    # --- container manners ------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the times, oldest first."""
@@ -142,7 +142,7 @@ class Window(_core.Window):
 
         >>> from sash import Window, monoids
         >>> w = Window(monoids.count())
-        >>> w.insert_many([1, 2, 2, 3], "abcd")
+        >>> w.insert_many([1, 2, 2, 3], list("abcd"))
         >>> list(w.items(2, None)), list(w.items(reverse=True, closed="left", stop=3))
         ([(2, 2), (3, 1)], [(2, 2), (1, 1)])
         """
@@ -153,7 +153,13 @@ class Window(_core.Window):
         return self._walk(chunk, start, stop, closed, reverse, states)
 
     def _walk(
-        self, chunk: tuple[list[Any], list[Any]], start: Any, stop: Any, closed: str, reverse: bool, states: bool
+        self,
+        chunk: tuple[list[Any], list[Any]],
+        start: Any,
+        stop: Any,
+        closed: str,
+        reverse: bool,
+        states: bool,
     ) -> Iterator[tuple[Any, Any]]:
         version = self._version
         while chunk[0]:
@@ -176,14 +182,16 @@ class Window(_core.Window):
             return False
         mine = self._chunks(None, None, "both", False, states=True)
         theirs = other._chunks(None, None, "both", False, states=True)
-        return all(a is b or a == b for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True))
+        return all(
+            a is b or a == b for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True)
+        )
 
     def __repr__(self) -> str:
         """Show the monoid, the structure and what is inside, not the entries."""
         inside = f"{len(self)} entries from {self.oldest!r} to {self.newest!r}" if len(self) else "empty"
         return f"<Window of {self.monoid!r}, {self.structure}, {inside}>"
 
-    # --- copies -------------------------------------------------------------------------------------------------------------
+    # --- copies -----------------------------------------------------------------------------------
 
     def copy(self) -> "Window":
         """Give a window of its own with the same entries, shape and counters. O(n)."""
@@ -232,7 +240,7 @@ def _checked_arity(structure: str, min_arity: Any) -> int:
     return int(min_arity)
 
 
-def _checked_size(kinds: Kinds, size: Any) -> Any:
+def _checked_size(kinds: Kinds, size: Any, times: columns.Column) -> Any:
     """Give the size as a difference in the window's own ticks."""
     kind, codec, _ = kinds
     if codec is not None:
@@ -245,6 +253,11 @@ def _checked_size(kinds: Kinds, size: Any) -> Any:
         if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
             raise KindError(f"size: {size!r} is not a number, but this window's times are floats; give one above 0.")
         size = float(size)
+    elif len(times):
+        try:
+            times[0] - size
+        except TypeError:
+            raise KindError(f"size: {size!r} cannot be subtracted from the time {times[0]!r}; use count=.") from None
     if kind != "object" and not size > 0:
         raise ArgumentError(f"size: {size!r} is no size of a window; give one above 0.")
     return size
@@ -258,7 +271,7 @@ def _results(kind: str, rows: int) -> tuple[Any, Any]:
         pairs = np.empty(rows, dtype=[("max", kind.split()[0]), ("count", "int64")])
         return pairs, pairs.view(np.int64)
     column = np.empty(rows, dtype=kind)
-    return column, column.view(np.int64) if kind == "float64" else column
+    return column, column
 
 
 def _failed(error: BaseException, index: int, results: Any) -> BaseException:
