@@ -45,6 +45,7 @@ class BTree {
     static constexpr const char* name = Policy::name;
     static constexpr bool any_order = true;
     static constexpr bool ranges = true;
+    static constexpr bool updates_run_no_code = false;
 
     struct Node {
         Node* parent = nullptr;

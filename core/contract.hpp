@@ -13,7 +13,9 @@
 //   scan(range, reverse, visit)                    visit(time, entry) -> bool, in time order, until it says false; a
 //                                                  structure may show one time in several neighbouring parts
 //   check()                                        recomputes everything, throws on the first difference
-//   begin()  commit()  rollback()                  where Monoid::may_throw: several changes that happen or do not
+//   updates_run_no_code                            true: insert and evict combine nothing but entries of one time, first;
+//                                                  then it has replace(time, entry), and the engine undoes what it must
+//   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
 //   visit(f)                                       every Ref it holds, for the garbage collector
 //   copying                                        the same structure, shape included
 #pragma once
@@ -27,7 +29,9 @@
 namespace sash {
 
 struct Options {
-    uint32_t min_arity = 4;
+    uint32_t min_arity = 4;      // paper, classic
+    uint32_t leaf_capacity = 0;  // fiba; 0: what suits the monoid
+    uint32_t fanout = 0;
 };
 
 // A stretch of time; an end that is not set is open. Times inside satisfy both from() and to().
@@ -74,6 +78,17 @@ class Fold {
             monoid_.append_entry(agg_, entry);
         else
             agg_ = monoid_.of(entry), some_ = true;
+    }
+    void append_entries(const Entry* entries, size_t count) {
+        if (count == 0) return;
+        if (!some_) {
+            append_entry(*entries);
+            ++entries, --count;
+        }
+        if constexpr (Monoid::folds)
+            monoid_.append_entries(agg_, entries, count);
+        else
+            for (size_t i = 0; i < count; ++i) monoid_.append_entry(agg_, entries[i]);
     }
     void prepend(const Agg& agg) {
         if (some_)

@@ -117,8 +117,8 @@ class EngineOf final : public Engine {
             return some ? monoid().result(agg) : monoid().empty();
         } else {
             fail(ErrorKind::unsupported, std::string("query: ") + S::name +
-                                             " answers for the whole window only; use structure=\"paper\", "
-                                             "\"classic\" or \"reactive\" for a stretch of it.");
+                                             " answers for the whole window only; use structure=\"fiba\" "
+                                             "for a stretch of it.");
         }
     }
 
@@ -226,14 +226,30 @@ class EngineOf final : public Engine {
     // A native sum may have no int64 result, after the window has already changed. Rather than pay for an undo log in
     // every round, such a round remembers what it evicted, and is undone by building the window anew.
     static constexpr bool undoes_by_content = Monoid::result_may_fail && !Monoid::may_throw;
+    // Where each update is all or nothing by itself, several are undone one by one.
+    static constexpr bool logs = Monoid::may_throw && S::updates_run_no_code;
+    struct Logged {
+        Time time;
+        std::optional<Entry> before;  // none: the time was not there
+    };
 
     EngineOf(const EngineOf&) = default;
 
     Monoid& monoid() { return s_.monoid(); }
 
+    // Runs changes that happen together or not at all, also where a user's code raises half way through.
     template <class Do>
     auto change(Do&& work) -> decltype(work()) {
-        if constexpr (Monoid::may_throw) {
+        if constexpr (logs) {
+            try {
+                auto answer = work();
+                log_.clear();
+                return answer;
+            } catch (...) {
+                undo_logged();
+                throw;
+            }
+        } else if constexpr (Monoid::may_throw) {
             s_.begin();
             try {
                 auto answer = work();
@@ -255,13 +271,13 @@ class EngineOf final : public Engine {
         } catch (const TooEarly<Time>& e) {
             fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) +
                                        ", and " + S::name +
-                                       " takes times in order; use structure=\"paper\" or "
-                                       "\"classic\" for times in any order.");
+                                       " takes times in order; use structure=\"fiba\" for "
+                                       "times in any order.");
         } catch (const NotOldest<Time>& e) {
             fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
                                        S::name +
-                                       " evicts in order; use structure=\"paper\", \"classic\" or "
-                                       "\"reactive\" to evict anywhere.");
+                                       " evicts in order; use structure=\"fiba\" to evict "
+                                       "anywhere.");
         }
     }
     std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
@@ -291,11 +307,40 @@ class EngineOf final : public Engine {
     }
 
     bool insert_row(const Column& times, const Column& values, size_t row) {
-        return s_.insert(time_at<Time>(format_, times, row), monoid().lift(monoid().input_at(values, row)));
+        return put(time_at<Time>(format_, times, row), monoid().lift(monoid().input_at(values, row)));
+    }
+
+    bool put(Time time, Entry entry) {
+        if constexpr (!logs) {
+            return s_.insert(std::move(time), std::move(entry));
+        } else {
+            const Entry* present = s_.find(time);
+            Logged logged{time, present ? std::optional<Entry>(*present) : std::nullopt};
+            bool held = s_.insert(std::move(time), std::move(entry));
+            log_.push_back(std::move(logged));
+            return held;
+        }
+    }
+
+    void undo_logged() {
+        if constexpr (logs) {
+            Aside raised;  // the times are compared again, all of which have been before
+            for (; !log_.empty(); log_.pop_back()) {
+                Logged& last = log_.back();
+                if (!last.before)
+                    s_.evict(last.time);
+                else if (s_.contains(last.time))
+                    s_.replace(last.time, std::move(*last.before));
+                else
+                    s_.insert(last.time, std::move(*last.before));
+            }
+        }
     }
 
     void evict_oldest(std::vector<std::pair<Time, Entry>>* evicted) {
         if (evicted) s_.each_oldest([&](const Time& time, const Entry& entry) { evicted->push_back({time, entry}); });
+        if constexpr (logs)
+            s_.each_oldest([&](const Time& time, const Entry& entry) { log_.push_back({time, entry}); });
         s_.evict_oldest();
     }
 
@@ -330,7 +375,7 @@ class EngineOf final : public Engine {
             while (s_.size() >= slide.count) evict_oldest(evicted());
         }
         size_t before = s_.size();
-        if (!s_.insert(std::move(time), std::move(entry))) {
+        if (!put(std::move(time), std::move(entry))) {
             restore_evicted(slide);
             return false;
         }
@@ -386,6 +431,7 @@ class EngineOf final : public Engine {
     S s_;
     std::vector<std::pair<Time, Entry>> evicted_;
     std::vector<bool> fresh_;
+    std::vector<Logged> log_;
 };
 
 // --- factories: one per structure, each in a translation unit of its own -------------------------
@@ -410,6 +456,7 @@ std::unique_ptr<Engine> make_engine(const Recipe& recipe) {
     return make_native<Structure>(recipe, static_cast<NativeMonoids*>(nullptr));
 }
 
+std::unique_ptr<Engine> make_fiba(const Recipe& recipe);
 std::unique_ptr<Engine> make_paper(const Recipe& recipe);
 std::unique_ptr<Engine> make_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);

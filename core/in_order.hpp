@@ -21,6 +21,7 @@ class InOrder {
     using Agg = typename Monoid::Agg;
     static constexpr bool any_order = false;
     static constexpr bool ranges = false;
+    static constexpr bool updates_run_no_code = false;
 
     Monoid& monoid() { return monoid_; }
     size_t size() const { return size_; }

@@ -174,6 +174,7 @@ const char* result_type(Window& window, const nb::tuple& kinds_given) {
 
 nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::handle values, nb::handle size,
                  size_t count, nb::handle out) {
+    window.require_free();  // an error of this call, not of its first round
     ColumnArgument time_column(times), value_column(values);
     Slide slide;
     slide.times = time_column.get();
@@ -208,16 +209,16 @@ NB_MODULE(_core, m) {
     nb::class_<Window>(m, "Window", nb::type_slots(slots), nb::is_weak_referenceable())
         .def(
             "__init__",
-            [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity) {
-                new (self) Window(monoid.ptr(), structure, min_arity);
-            },
-            "monoid"_a, "structure"_a, "min_arity"_a)
+            [](Window* self, nb::handle monoid, const std::string& structure, uint32_t min_arity,
+               uint32_t leaf_capacity,
+               uint32_t fanout) { new (self) Window(monoid.ptr(), structure, {min_arity, leaf_capacity, fanout}); },
+            "monoid"_a, "structure"_a, "min_arity"_a, "leaf_capacity"_a, "fanout"_a)
         .def(
             "insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); },
             "time"_a.none(), "value"_a.none(),
             R"(Insert a value; at a time that is present it is combined on the right, in order of arrival.
 
-O(log d) amortised in "paper", d being the distance to the nearer end.
+O(log d) amortised, d being the distance to the nearer end.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -228,7 +229,7 @@ O(log d) amortised in "paper", d being the distance to the nearer end.
             "evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); }, "time"_a.none(),
             R"(Remove the entry at a time, anywhere in the window; False where there is none.
 
-O(log d) amortised in "paper", d being the distance to the nearer end.
+O(log d) amortised, d being the distance to the nearer end.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -243,7 +244,7 @@ O(log d) amortised in "paper", d being the distance to the nearer end.
             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a.none() = "both",
             R"(Give the aggregate of the whole window, or of the times from start to stop; None is an open end.
 
-The whole window is O(1) in "paper", a stretch O(log d_from + log d_to + log n of it). `closed` says which ends belong
+The whole window is O(1), a stretch O(log d_from + log d_to + log n of it). `closed` says which ends belong
 to the stretch: "both", "left", "right" or "neither".
 
 >>> from sash import Window, monoids
@@ -267,12 +268,13 @@ to the stretch: "both", "left", "right" or "neither".
             "__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); }, "time"_a.none())
         .def(
             "nodes", [](Window& w) { return python(w.nodes()); },
-            R"(Give the tree as nested dicts of keys, values, aggregate, spine, coins and children; None when empty.
+            R"(Give the tree as nested dicts of keys, values, aggregate, spine and children; None when empty.
 
-Only "paper" and "classic" have nodes.
+In "paper" and "classic" also the coins of the paper's analysis. In "fiba" all values are in leaves, and an aggregate that is
+not known, or kept along a spine, is None.
 
 >>> from sash import Window, monoids
->>> w = Window(monoids.sum())
+>>> w = Window(monoids.sum(), structure="paper")
 >>> w.insert_many([1, 2, 3], [10, 20, 30])
 >>> w.nodes()["keys"], w.nodes()["aggregate"]
 ([1, 2, 3], 60))")

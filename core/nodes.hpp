@@ -2,6 +2,7 @@
 #pragma once
 
 #include "btree.hpp"
+#include "fiba.hpp"
 
 namespace sash {
 
@@ -32,13 +33,53 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     return dict;
 }
 
+// In `fiba` an inner node's keys part its children, and an aggregate that is stale, or covered by a spine, is None.
+template <class Time, class Monoid>
+Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
+            const TimeFormat& format) {
+    using Tree = Fiba<Time, Monoid>;
+    Ref keys = python_list(), values = python_list(), children = python_list();
+    if (level == 0) {
+        auto* leaf = static_cast<const typename Tree::Leaf*>(node);
+        for (uint32_t i = leaf->begin; i < leaf->end; ++i) {
+            append(keys, python_time(format, leaf->times()[i]));
+            append(values, tree.monoid().state(tree.monoid().of(leaf->entries[i])));
+        }
+    } else {
+        auto* inner = static_cast<const typename Tree::Inner*>(node);
+        for (uint32_t i = 0; i < inner->count; ++i) {
+            if (i) append(keys, python_time(format, inner->first[i]));
+            Ref known = inner->is_valid(i) ? tree.monoid().state(inner->aggs[i]) : none();
+            append(children, node_of(tree, inner->children[i], level - 1, known, format));
+        }
+    }
+    const char* spine = nullptr;
+    if (node == tree.spines().right[level]) spine = "right";
+    if (node == tree.spines().left[level]) spine = "left";
+    if (level == tree.height()) spine = "root";
+    Ref dict = Ref::checked(PyDict_New());
+    set_item(dict, "keys", keys);
+    set_item(dict, "values", values);
+    set_item(dict, "aggregate", aggregate);
+    set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
+    set_item(dict, "children", children);
+    return dict;
+}
+
+template <class S>
+inline constexpr bool is_fiba = false;
+template <class Time, class Monoid>
+inline constexpr bool is_fiba<Fiba<Time, Monoid>> = true;
+
 template <class S>
 Ref nodes_of(S& structure, const TimeFormat& format) {
     if constexpr (is_btree<S>)
         return structure.root() ? node_of(structure, structure.root(), format) : none();
+    else if constexpr (is_fiba<S>)
+        return structure.root() ? node_of(structure, structure.root(), structure.height(), none(), format) : none();
     else
-        fail(ErrorKind::unsupported,
-             std::string("nodes: ") + S::name + " is no tree of nodes; use structure=\"paper\" or \"classic\".");
+        fail(ErrorKind::unsupported, std::string("nodes: ") + S::name +
+                                         " is no tree of nodes; use structure=\"fiba\", \"paper\" or \"classic\".");
 }
 
 }  // namespace sash

@@ -49,6 +49,17 @@ class Ref {
     PyObject* object_ = nullptr;
 };
 
+// Keeps a raised exception aside while Python code runs that must not see it.
+class Aside {
+   public:
+    Aside() { PyErr_Fetch(&type_, &value_, &trace_); }
+    ~Aside() { PyErr_Restore(type_, value_, trace_); }
+    Aside(const Aside&) = delete;
+
+   private:
+    PyObject *type_, *value_, *trace_;
+};
+
 inline Ref none() { return Ref::borrow(Py_None); }
 
 inline void succeed(int status) {

@@ -74,7 +74,10 @@ class TwoStacks : public InOrder<Time, Monoid> {
     }
 
     void begin() { before_ = {front_, back_, queue_.end(), size_, back_agg_}; }
-    void commit() { this->commit_queue(); }
+    void commit() {
+        before_.back_agg = Agg{};
+        this->commit_queue();
+    }
     void rollback() {
         this->rollback_queue(before_.front, before_.end, before_.size);
         back_ = before_.back;
@@ -99,6 +102,7 @@ class TwoStacks : public InOrder<Time, Monoid> {
             queue_[p].agg = std::move(agg);
         }
         back_ = end;
+        if constexpr (!std::is_trivially_destructible_v<Agg>) back_agg_ = Agg{};  // it holds what may soon be evicted
     }
 
     struct Before {

@@ -11,8 +11,8 @@ using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
 // The registry: everything that is tested, plotted or offered is in here.
 const std::vector<std::pair<std::string, Maker>>& registry() {
     static const std::vector<std::pair<std::string, Maker>> makers = {
-        {"paper", make_paper}, {"classic", make_classic},   {"two_stacks", make_two_stacks},
-        {"daba", make_daba},   {"reactive", make_reactive},
+        {"fiba", make_fiba}, {"paper", make_paper},       {"classic", make_classic}, {"two_stacks", make_two_stacks},
+        {"daba", make_daba}, {"reactive", make_reactive},
     };
     return makers;
 }
@@ -34,8 +34,8 @@ const std::vector<std::string>& structure_names() {
     return names;
 }
 
-Window::Window(PyObject* monoid, const std::string& structure, uint32_t min_arity)
-    : monoid_(Ref::borrow(monoid)), native_(attribute(monoid, "native")), maker_(nullptr), options_{min_arity} {
+Window::Window(PyObject* monoid, const std::string& structure, const Options& options)
+    : monoid_(Ref::borrow(monoid)), native_(attribute(monoid, "native")), maker_(nullptr), options_(options) {
     for (auto& [name, maker] : registry())
         if (name == structure) maker_ = maker;
     if (!maker_) fail(ErrorKind::argument, "structure: " + structure + " is not known.");

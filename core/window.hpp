@@ -24,11 +24,12 @@ const std::vector<std::string>& structure_names();
 
 class Window {
    public:
-    Window(PyObject* monoid, const std::string& structure, uint32_t min_arity);
+    Window(PyObject* monoid, const std::string& structure, const Options& options);
 
     void insert(PyObject* time, PyObject* value);
     void insert_many(const Kinds& kinds, const Column& times, const Column& values);
     void slide(const Kinds& kinds, Slide& slide, Ref* at_end);
+    void require_free() { Held held(*this); }
     bool evict(PyObject* time);
     size_t evict_until(PyObject* time, bool inclusive);
     Ref query(const Bounds& bounds);

@@ -124,12 +124,8 @@ TIMES = [
     TimeKind("float", lambda i: i / 4, lambda i: i / 4, np.asarray),
     TimeKind("naive datetime", lambda i: EPOCH + dt.timedelta(seconds=i), lambda i: dt.timedelta(seconds=i)),
     TimeKind("aware datetime", aware, lambda i: dt.timedelta(seconds=i)),
-    TimeKind(
-        "datetime64", lambda i: np.datetime64(1000 + i, "ms"), lambda i: np.timedelta64(i, "ms"), np.asarray
-    ),
-    TimeKind(
-        "Timestamp", lambda i: pd.Timestamp(10**18 + i), lambda i: pd.Timedelta(i, "ns"), pd.DatetimeIndex
-    ),
+    TimeKind("datetime64", lambda i: np.datetime64(1000 + i, "ms"), lambda i: np.timedelta64(i, "ms"), np.asarray),
+    TimeKind("Timestamp", lambda i: pd.Timestamp(10**18 + i), lambda i: pd.Timedelta(i, "ns"), pd.DatetimeIndex),
     TimeKind("pair", lambda i: (i // 3 - 2, i % 3)),
     TimeKind("str", lambda i: f"{i + 1000:05}"),
     TimeKind("triple", lambda i: ("t", i // 2, i % 2)),

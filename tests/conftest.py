@@ -15,9 +15,9 @@ QUIET = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
-settings.register_profile("default", max_examples=50, stateful_step_count=40, **QUIET)
+settings.register_profile("default", max_examples=100, stateful_step_count=40, **QUIET)
 settings.register_profile(
-    "ci", max_examples=50, stateful_step_count=40, derandomize=True, database=None, print_blob=True, **QUIET
+    "ci", max_examples=100, stateful_step_count=40, derandomize=True, database=None, print_blob=True, **QUIET
 )
 settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

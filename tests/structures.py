@@ -28,6 +28,8 @@ class Structure:
 
 
 STRUCTURES = [
+    *(Structure("fiba", {"leaf_capacity": c, "fanout": f}, tree=False) for c, f in ((2, 4), (3, 5), (4, 4), (8, 8))),
+    Structure("fiba", tree=False),
     *(Structure("paper", {"min_arity": mu}) for mu in (2, 3, 4, 8)),
     *(Structure("classic", {"min_arity": mu}) for mu in (2, 3, 4, 8)),
     Structure("two_stacks", in_order=True, evicts_anywhere=False, ranges=False, tree=False),

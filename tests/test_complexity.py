@@ -139,6 +139,7 @@ def test_paper_range_query_at_the_end_ignores_the_size(mu: int) -> None:
             window = filled("paper", n, 0, mu)
             costs.append(counted(window, lambda w=window, a=n - k: w.query(a, None)))
         assert max(costs) <= range_bound(mu, 0, k), costs
+        assert max(costs) - min(costs) <= 4 * mu, costs
 
 
 @pytest.mark.parametrize("mu", ARITIES)

@@ -1,6 +1,8 @@
 """The manners of a container: len, in, iteration, items, ends, copy, pickle, equality, repr."""
 
+import gc
 import pickle
+import weakref
 
 import pytest
 
@@ -18,11 +20,7 @@ def filled(structure: Structure, monoid: Monoid | None = None) -> Window:
 def test_an_empty_window(structure: Structure) -> None:
     """An empty window has no ends, no items, and answers with the identity."""
     window = structure.window(concat_monoid())
-    assert (
-        len(window) == 0
-        and not window
-        and list(window) == list(reversed(window)) == list(window.items()) == []
-    )
+    assert len(window) == 0 and not window and list(window) == list(reversed(window)) == list(window.items()) == []
     assert window.oldest is None and window.newest is None and window.query() == ""
     assert window.evict(3) is False and window.evict_until(3) == 0 and 3 not in window
     window.check_invariants()
@@ -212,3 +210,67 @@ def test_large_windows_fill_and_drain(structure: Structure) -> None:
     assert window.evict_until(n - 2) == n - n // 2 - 1
     window.check_invariants()
     assert list(window) == [n - 1]
+
+
+class Held:
+    """Something whose life can be watched."""
+
+
+def held_monoid() -> Monoid:
+    return Monoid(identity=(), combine=lambda left, right: left + right, lift=lambda value: (value,))
+
+
+def test_evicted_values_are_let_go(structure: Structure) -> None:
+    """A window keeps its values alive no longer than it holds them, in its aggregates neither."""
+    window = structure.window(held_monoid())
+    watched = []
+    for time in range(60):
+        value = Held()
+        watched.append(weakref.ref(value))
+        window.insert(time, value)
+    del value
+    window.query()
+    assert all(ref() is not None for ref in watched)
+    assert window.evict_until(39) == 40
+    window.query()
+    gc.collect()
+    assert [ref() is not None for ref in watched] == [False] * 40 + [True] * 20
+    del window
+    gc.collect()
+    assert all(ref() is None for ref in watched)
+
+
+def test_failed_calls_let_go_of_their_values(structure: Structure) -> None:
+    """A value whose insert failed is not kept."""
+
+    def refuse(left: object, right: object) -> object:
+        raise ValueError
+
+    window = structure.window(Monoid(identity=None, combine=refuse))
+    window.insert(1, Held())
+    value = Held()
+    watched = weakref.ref(value)
+    for call in (lambda v: window.insert(1, v), lambda v: window.insert_many([2, 2], [1, v])):
+        with pytest.raises(ValueError):
+            call(value)
+    del value
+    gc.collect()
+    assert watched() is None and len(window) == 1
+
+
+def entangled(structure: Structure) -> weakref.ref[Held]:
+    """Leave behind a window that its own monoid and values refer to, and give a watch on what they hold."""
+    held = Held()
+    box: list[object] = [held]
+    monoid = Monoid(identity=(), combine=lambda left, right: left + right, lift=lambda value: (value, box))
+    window = structure.window(monoid)
+    box.append(window)
+    window.insert_many(range(50), [box] * 50)
+    return weakref.ref(held)
+
+
+def test_cycles_through_the_monoid_are_collected(structure: Structure) -> None:
+    """A window whose own monoid or values refer to it is garbage once nothing else does."""
+    watched = entangled(structure)
+    gc.collect()
+    assert watched() is None

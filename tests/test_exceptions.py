@@ -22,9 +22,7 @@ def oracle_of_strings() -> Oracle:
 class Run:
     """A long random run in which every operation first fails at each of its callbacks."""
 
-    def __init__(
-        self, structure: Structure, window: Window, fuse: Fuse, time: Callable[[int], Any], seed: int
-    ) -> None:
+    def __init__(self, structure: Structure, window: Window, fuse: Fuse, time: Callable[[int], Any], seed: int) -> None:
         self.structure, self.window, self.fuse, self.time = structure, window, fuse, time
         self.rng = random.Random(seed)
         self.oracle = oracle_of_strings()
@@ -37,9 +35,7 @@ class Run:
     def indices(self, k: int) -> list[int]:
         if not self.structure.in_order:
             return [self.rng.randrange(60) for _ in range(k)]
-        indices = list(
-            itertools.accumulate((self.rng.choice([0, 1, 1, 2]) for _ in range(k)), initial=self.newest)
-        )[1:]
+        indices = list(itertools.accumulate((self.rng.choice([0, 1, 1, 2]) for _ in range(k)), initial=self.newest))[1:]
         self.newest = indices[-1]
         return indices
 
@@ -54,7 +50,25 @@ class Run:
         assert result == expected, name
         self.failures[name] = self.failures.get(name, 0) + failures
         assert [value for _, value in self.window.items()] == [value for _, value in self.oracle.items()]
-        assert self.window.query() == self.oracle.query()
+        self.query_with_failures()
+
+    def query_with_failures(self) -> None:
+        """A query that fails at its first combine, its second and so on goes on to give the right answer.
+
+        Nothing looks at the window before it: a structure that repairs its aggregates lazily does all of it here.
+        """
+        for failures in itertools.count():
+            self.fuse.set(failures + 1)
+            try:
+                result = self.window.query()
+            except Boom:
+                continue
+            finally:
+                self.fuse.set(None)
+            self.window.check_invariants()
+            assert result == self.oracle.query()
+            self.failures["query"] = self.failures.get("query", 0) + failures
+            return
 
     def insert(self) -> None:
         (index,), value = self.indices(1), self.letter()
@@ -65,9 +79,7 @@ class Run:
         indices = self.indices(self.rng.randrange(1, 6))
         values = [self.letter() for _ in indices]
         self.oracle.insert_many(indices, values)
-        self.attempt(
-            "insert_many", lambda: self.window.insert_many([self.time(i) for i in indices], values), None
-        )
+        self.attempt("insert_many", lambda: self.window.insert_many([self.time(i) for i in indices], values), None)
 
     def evict(self) -> None:
         index = self.evictable()
@@ -77,9 +89,7 @@ class Run:
     def evict_until(self) -> None:
         index, inclusive = self.rng.choice(list(self.oracle)[:6]), self.rng.random() < 0.5
         gone = self.oracle.evict_until(index, inclusive)
-        self.attempt(
-            "evict_until", lambda: self.window.evict_until(self.time(index), inclusive=inclusive), gone
-        )
+        self.attempt("evict_until", lambda: self.window.evict_until(self.time(index), inclusive=inclusive), gone)
 
     def query(self) -> None:
         self.attempt("query", self.window.query, self.oracle.query())
@@ -161,7 +171,7 @@ def test_slide_stops_after_the_last_whole_round(structure: Structure, limit: dic
         fuse.set(k)
         results, error = attempt_slide(window, fuse, times, values, **limit)
         if error is None:
-            assert results == expected and k > len(times)
+            assert results == expected and k > 3
             return
         index = error.index
         assert list(error.results) == expected[:index]

@@ -23,11 +23,7 @@ LOSSY = (ArgumentError, KindError)
 
 
 def letters(structure: Structure | None = None) -> Window:
-    return (
-        structure.window(concat_monoid())
-        if structure
-        else Window(concat_monoid(), structure="paper", min_arity=2)
-    )
+    return structure.window(concat_monoid()) if structure else Window(concat_monoid(), structure="paper", min_arity=2)
 
 
 def test_ints_reach_to_both_ends_of_int64(structure: Structure) -> None:
@@ -170,9 +166,7 @@ def test_aware_datetimes_are_instants(structure: Structure) -> None:
     assert AWARE.astimezone(dt.timezone(dt.timedelta(hours=1))) in window
 
 
-@pytest.mark.parametrize(
-    "size", [dt.timedelta(seconds=2), np.timedelta64(2, "s"), pd.Timedelta("2s")], ids=type
-)
+@pytest.mark.parametrize("size", [dt.timedelta(seconds=2), np.timedelta64(2, "s"), pd.Timedelta("2s")], ids=type)
 @pytest.mark.parametrize("start", [NAIVE, AWARE, np.datetime64(NAIVE, "ms"), pd.Timestamp(NAIVE)], ids=type)
 def test_sizes_of_time(structure: Structure, start: Any, size: Any) -> None:
     """Every kind of duration is a size for every kind of instant."""
@@ -211,9 +205,7 @@ def test_units_convert_without_loss_or_not_at_all() -> None:
         with pytest.raises(LOSSY):
             window.insert_many([time], ["x"])
     with pytest.raises(LOSSY):
-        window.insert_many(
-            np.array(["2024-05-01T12:00:00", "2024-05-01T12:00:00.5"], "datetime64[ms]"), ["x", "y"]
-        )
+        window.insert_many(np.array(["2024-05-01T12:00:00", "2024-05-01T12:00:00.5"], "datetime64[ms]"), ["x", "y"])
     assert list(window.items()) == before
     window.insert_many(np.array(["2024-05-01T12:00:00", "2024-05-01T12:00:01"], "datetime64[ns]"), ["1", "2"])
     assert [value for _, value in window.items()] == ["aA1", "b2", "c", "d"]

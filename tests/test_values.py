@@ -91,9 +91,7 @@ def test_negative_numbers_have_extremes(structure: Structure) -> None:
     assert holding(structure, monoids.maxcount(), LOW, LOW).query() == (LOW, 2)
 
 
-@pytest.mark.parametrize(
-    "values", [(HIGH, HIGH, LOW, LOW), (LOW, LOW, HIGH, HIGH), (HIGH, 1, -1, 0)], ids=str
-)
+@pytest.mark.parametrize("values", [(HIGH, HIGH, LOW, LOW), (LOW, LOW, HIGH, HIGH), (HIGH, 1, -1, 0)], ids=str)
 def test_sums_are_exact_beyond_int64(structure: Structure, values: tuple[int, ...]) -> None:
     """Partial sums may leave int64 either way; only the result has to fit."""
     window = holding(structure, monoids.sum(), *values)
@@ -376,9 +374,7 @@ def test_object_values(structure: Structure) -> None:
     decimals = holding(structure, monoids.sum(dtype=object), Decimal("0.1"), Decimal("0.2"))
     assert same(decimals.query(), Decimal("0.3"))
     assert holding(structure, monoids.sum(dtype=object), Fraction(1, 3), 1).query() == Fraction(4, 3)
-    assert holding(structure, monoids.max(dtype=object), Decimal("0.1"), Decimal("0.2")).query() == Decimal(
-        "0.2"
-    )
+    assert holding(structure, monoids.max(dtype=object), Decimal("0.1"), Decimal("0.2")).query() == Decimal("0.2")
     assert structure.window(monoids.sum(dtype=object)).query() == 0
 
 

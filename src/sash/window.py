@@ -5,7 +5,7 @@ calls (`insert`, `evict`, `query`) go straight to the core.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,20 @@ from sash.monoid import Monoid
 from sash.times import is_integer
 
 STRUCTURES: tuple[str, ...] = tuple(_core.structures())
-_WITH_ARITY = ("paper", "classic")
 _CHUNK = 512
+
+
+class _Option(NamedTuple):
+    structures: tuple[str, ...]
+    least: int
+    most: int
+
+
+_OPTIONS = {
+    "min_arity": _Option(("paper", "classic"), 2, 2**16),
+    "leaf_capacity": _Option(("fiba",), 2, 2**12),
+    "fanout": _Option(("fiba",), 4, 64),
+}
 
 
 class Window(_core.Window):
@@ -27,6 +39,7 @@ class Window(_core.Window):
 
     | structure    | insert           | evict            | query | stretch                  |
     |--------------|------------------|------------------|-------|--------------------------|
+    | "fiba"       | O(log d) amort.  | O(log d) amort.  | O(1)  | O(log d + log n of it)   |
     | "paper"      | O(log d) amort.  | O(log d) amort.  | O(1)  | O(log d + log n of it)   |
     | "classic"    | O(log n)         | O(log n)         | O(1)  | O(log n)                 |
     | "two_stacks" | O(1), in order   | O(1) amort.      | O(1)  | no                       |
@@ -43,18 +56,32 @@ class Window(_core.Window):
     (True, False, 4)
     """
 
-    __slots__ = ("_min_arity", "_structure")
+    __slots__ = ("_options", "_structure")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, monoid: Monoid, *, structure: str = "paper", min_arity: int | None = None) -> None:
-        """Make an empty window; `min_arity` is the paper's µ and belongs to "paper" and "classic"."""
+    def __init__(
+        self,
+        monoid: Monoid,
+        *,
+        structure: str = "fiba",
+        min_arity: int | None = None,
+        leaf_capacity: int | None = None,
+        fanout: int | None = None,
+    ) -> None:
+        """Make an empty window.
+
+        `min_arity` is the paper's µ and belongs to "paper" and "classic"; `leaf_capacity` and `fanout` belong to
+        "fiba", which otherwise chooses them by what the monoid costs.
+        """
         if not isinstance(monoid, Monoid):
             raise KindError(f"monoid: {monoid!r} is not a Monoid; give one of sash.monoids or a sash.Monoid.")
         if structure not in STRUCTURES:
             raise ArgumentError(f"structure: {structure!r} is not known; give one of {', '.join(STRUCTURES)}.")
-        super().__init__(monoid, structure, _checked_arity(structure, min_arity))
+        options = {"min_arity": min_arity, "leaf_capacity": leaf_capacity, "fanout": fanout}
+        given = {name: _checked_option(structure, name, value) for name, value in options.items() if value is not None}
+        super().__init__(monoid, structure, *({"min_arity": 4, "leaf_capacity": 0, "fanout": 0} | given).values())
         self._structure = structure
-        self._min_arity = min_arity
+        self._options = given
 
     @property
     def structure(self) -> str:
@@ -64,7 +91,7 @@ class Window(_core.Window):
     @property
     def min_arity(self) -> int | None:
         """The paper's µ, of which a node has at least so many children; None where there are no such nodes."""
-        return _checked_arity(self._structure, self._min_arity) if self._structure in _WITH_ARITY else None
+        return self._options.get("min_arity", 4) if self._structure in _OPTIONS["min_arity"].structures else None
 
     # --- batches ----------------------------------------------------------------------------------
 
@@ -195,7 +222,7 @@ class Window(_core.Window):
 
     def copy(self) -> "Window":
         """Give a window of its own with the same entries, shape and counters. O(n)."""
-        twin = type(self)(self.monoid, structure=self.structure, min_arity=self._min_arity)
+        twin = type(self)(self.monoid, structure=self.structure, **self._options)
         twin._copy_from(self)
         return twin
 
@@ -209,35 +236,36 @@ class Window(_core.Window):
         """Pickle the entries; the tree is built anew from them."""
         kinds = self._kinds
         contents = self._freeze()
-        return _restored, (type(self), self.monoid, self._structure, self._min_arity, kinds, *contents)
+        return _restored, (type(self), self.monoid, self._structure, self._options, kinds, *contents)
 
 
 def _restored(
     cls: type[Window],
     monoid: Monoid,
     structure: str,
-    min_arity: int | None,
+    options: dict[str, int],
     kinds: Kinds | None,
     times: list[Any],
     states: list[Any],
 ) -> Window:
-    window = cls(monoid, structure=structure, min_arity=min_arity)
+    window = cls(monoid, structure=structure, **options)
     if kinds is not None:
         wide = monoid.name == "sum" and kinds[2] == "int64" and any(abs(state) >= 2**63 for state in states)
         window._load((*kinds[:2], "wide") if wide else kinds, times, states)
     return window
 
 
-def _checked_arity(structure: str, min_arity: Any) -> int:
-    if min_arity is None:
-        return 4
-    if structure not in _WITH_ARITY:
-        raise ArgumentError(f'min_arity: {min_arity!r} came with structure "{structure}"; only {_WITH_ARITY} have one.')
-    if not is_integer(min_arity):
-        raise KindError(f"min_arity: {min_arity!r} is not an int; give an int of at least 2.")
-    if not 2 <= min_arity <= 2**16:
-        raise ArgumentError(f"min_arity: {min_arity} is out of range; give an int from 2 to 65536.")
-    return int(min_arity)
+def _checked_option(structure: str, name: str, value: Any) -> int:
+    structures, least, most = _OPTIONS[name]
+    if structure not in structures:
+        raise ArgumentError(
+            f"{name}: {value!r} came with structure {structure!r}; only {' and '.join(structures)} can be given it."
+        )
+    if not is_integer(value):
+        raise KindError(f"{name}: {value!r} is not an int; give an int from {least} to {most}.")
+    if not least <= value <= most:
+        raise ArgumentError(f"{name}: {value} is out of range; give an int from {least} to {most}.")
+    return int(value)
 
 
 def _checked_size(kinds: Kinds, size: Any, times: columns.Column) -> Any:

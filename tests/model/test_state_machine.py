@@ -92,9 +92,7 @@ class WindowMachine(RuleBasedStateMachine):
     def insert_run(self, data: st.DataObject, place: int, length: int) -> None:
         """Neighbours at once, so that wide nodes fill and split too."""
         value = self.value(data)
-        times, _ = self.batch(
-            data, [place + 4 * i if self.structure.in_order else place + i for i in range(length)]
-        )
+        times, _ = self.batch(data, [place + 4 * i if self.structure.in_order else place + i for i in range(length)])
         self.oracle.insert_many(times, [value] * length)
         self.window.insert_many(times, [value] * length)
 
@@ -171,9 +169,7 @@ class WindowMachine(RuleBasedStateMachine):
         assert self.window.slide(*self.columns(data, times, values), **limit, at="end") == expected
 
     @rule(data=st.data(), places=PLACES, place=PLACE, go_on_with_copy=st.booleans())
-    def copy_then_diverge(
-        self, data: st.DataObject, places: list[int], place: int, go_on_with_copy: bool
-    ) -> None:
+    def copy_then_diverge(self, data: st.DataObject, places: list[int], place: int, go_on_with_copy: bool) -> None:
         """What happens to a copy does not happen to the original, nor the other way round."""
         copy, oracle = self.window.copy(), self.oracle.copy()
         assert copy == self.window and copy is not self.window
@@ -223,9 +219,7 @@ def agree(window: Window, oracle: Oracle) -> None:
     assert (window.oldest, window.newest) == (oracle.oldest, oracle.newest)
 
 
-def run(
-    structure: Structure, monoids: list[MonoidCase], kinds: list[TimeKind], how: settings | None = None
-) -> None:
+def run(structure: Structure, monoids: list[MonoidCase], kinds: list[TimeKind], how: settings | None = None) -> None:
     """Drive one structure, with monoids and kinds of time drawn from these."""
     members = {"structure": structure, "monoids": monoids, "kinds": kinds}
     run_state_machine_as_test(type("Machine", (WindowMachine,), members), settings=how)

@@ -1,0 +1,474 @@
+// The aggregates of `fiba`: what is kept, what an update makes stale, and how a query repairs it.
+//
+// A query reads three parts:
+//   suffix   of the left finger leaf, from its oldest entry to its end     one aggregate per entry, like a stack
+//   middle   everything between the two finger leaves                      one aggregate
+//   prefix   of the right finger leaf, from its start to its newest entry  one aggregate per entry
+//
+// The middle is made of what the spines hold. own(k) of a spine node at level k is its children less the one on the
+// spine; cum(k) is own of all levels from k up to below the root. So a change at level k makes own(k) and the cums at
+// k and below stale, and nothing above: as far as the change is from the nearer end, in levels.
+//
+//   middle = cum_left(1) (x) inner children of the root (x) cum_right(1)
+//
+// In a window of one leaf that leaf is both fingers: suffix and prefix meet at a split inside it, two-stacks in one leaf.
+// Everything is repaired by queries, and only when all that it is made of has been repaired, so a combine that raises
+// leaves nothing wrong behind.
+#pragma once
+
+#include "fiba_nodes.hpp"
+
+namespace sash::fiba {
+
+inline constexpr uint32_t kMostLevels = 48;  // every level at least doubles
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+template <class TimeType, class MonoidType>
+class Aggregates {
+   public:
+    using Time = TimeType;
+    using Monoid = MonoidType;
+    using Entry = typename Monoid::Entry;
+    using Agg = typename Monoid::Agg;
+    using LeafNode = Leaf<Time, Entry>;
+    using InnerNode = Inner<Time, Agg>;
+
+    // The nodes at both edges of the tree, by level; at the root's level they are the same.
+    struct Spines {
+        Node* left[kMostLevels] = {};
+        Node* right[kMostLevels] = {};
+        uint32_t height = 0;
+
+        Node* root() const { return right[height]; }
+        void reset(Node* root, uint32_t root_level) {
+            height = root_level;
+            left[height] = right[height] = root;
+            for (uint32_t level = height; level > 0; --level) {
+                auto *l = static_cast<InnerNode*>(left[level]), *r = static_cast<InnerNode*>(right[level]);
+                left[level - 1] = l->children[0];
+                right[level - 1] = r->children[r->count - 1];
+            }
+        }
+    };
+
+    Aggregates(Monoid monoid, const Spines& spines, uint32_t capacity)
+        : monoid_(std::move(monoid)), spines_(spines), suffix_(capacity), prefix_(capacity) {}
+    Aggregates(const Aggregates& other, const Spines& spines)
+        : monoid_(other.monoid_), spines_(spines), suffix_(other.suffix_.size()), prefix_(other.prefix_.size()) {}
+
+    Monoid& monoid() { return monoid_; }
+
+    bool is_finger(const LeafNode* leaf) const { return leaf == spines_.left[0] || leaf == spines_.right[0]; }
+    bool on_spine(const Node* node, uint32_t level) const {
+        return node == spines_.left[level] || node == spines_.right[level];
+    }
+
+    // --- what updates say -----------------------------------------------------------------------------
+
+    void forget() { height_changed(); }
+
+    void height_changed() {
+        uint32_t height = spines_.height;
+        for (Side* side : {&left_, &right_}) {
+            if (side->own.size() < height) {
+                side->own.resize(height);
+                side->cum.resize(height);
+            }
+            for (uint32_t level = 0; level < side->own.size(); ++level) side->change(level);
+            side->cum_from = height;
+        }
+        inner_valid_ = false;
+        middle_changed();
+        clear_slot(inner_);
+        left_finger_moved();
+        right_finger_moved();
+    }
+    void left_finger_moved() {
+        forget_suffix();
+        if (spines_.height == 0) forget_prefix();
+    }
+    void right_finger_moved() {
+        forget_prefix();
+        if (spines_.height == 0) forget_suffix();
+    }
+    void finger_rewritten(const LeafNode* leaf) {
+        if (leaf == spines_.left[0]) left_finger_moved();
+        if (leaf == spines_.right[0]) right_finger_moved();
+    }
+
+    // What a node on a spine holds besides its child on the spine has changed.
+    void spine_changed(const Node* node, uint32_t level) {
+        middle_changed();
+        if (level == spines_.height) {
+            inner_valid_ = false;
+            clear_slot(inner_);
+        } else if (node == spines_.left[level]) {
+            left_.change(level);
+        } else {
+            right_.change(level);
+        }
+    }
+    void level_changed(uint32_t level) {
+        spine_changed(spines_.left[level], level);
+        spine_changed(spines_.right[level], level);
+    }
+
+    // The oldest entry has left the left finger.
+    void popped_front(const LeafNode* leaf) {
+        clear_slot(suffix_[leaf->begin - 1]);
+        if (spines_.height > 0 || suffix_to_ == kNone || leaf->begin <= suffix_to_) return;
+        forget_prefix();
+        suffix_from_ = suffix_to_ = prefix_from_ = prefix_to_ = leaf->end;  // the flip
+    }
+
+    // An entry of a finger has another value.
+    void changed_at(const LeafNode* leaf, uint32_t position) {
+        if (in_suffix(leaf, position)) keep_suffix_after(position);
+        if (in_prefix(leaf, position)) keep_prefix_before(position);
+    }
+
+    // An entry was put at `position`, by moving those before it left or those from there on right.
+    void shifted(const LeafNode* leaf, uint32_t position, bool leftwards) { moved(leaf, position, leftwards); }
+    // The entry at `position` is gone, by moving those before it right or those after it left.
+    void closed(const LeafNode* leaf, uint32_t position, bool rightwards) { moved(leaf, position, rightwards); }
+
+    // The aggregate of the right finger leaf, where all of it is known already.
+    const Agg* known_prefix() const {
+        auto* leaf = static_cast<const LeafNode*>(spines_.right[0]);
+        bool known = spines_.height > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
+        return known && leaf->count() ? &prefix_[leaf->end - 1] : nullptr;
+    }
+
+    // --- what queries read -------------------------------------------------------------------------------
+
+    Agg whole() {
+        if (spines_.height == 0) return one_leaf();
+        auto *left = left_leaf(), *right = right_leaf();
+        if (suffix_to_ == kNone) suffix_from_ = suffix_to_ = left->end;
+        if (prefix_to_ == kNone) prefix_from_ = prefix_to_ = right->begin;
+        extend_suffix(left);
+        extend_prefix(right);
+        if (!middle_valid_) repair_middle();
+        Agg agg = suffix_[left->begin];
+        if (middle_some_) monoid_.append(agg, middle_);
+        monoid_.append(agg, prefix_[right->end - 1]);
+        return agg;
+    }
+
+    // The entries of a subtree that are in range. At most two chains of calls go down; between them whole children are
+    // taken. A child on a spine has no aggregate of its own, but lies at the edge of the window and so of the range.
+    void fold_range(Node* node, uint32_t level, const Range<Time>& range, Fold<Monoid>& fold) {
+        fold_part(node, level, range, range.start.has_value(), range.stop.has_value(), fold);
+    }
+
+    template <class Visit>
+    void visit(Visit&& f) const {
+        for (const std::vector<Agg>* aggs : {&suffix_, &prefix_, &left_.own, &left_.cum, &right_.own, &right_.cum})
+            for (const Agg& agg : *aggs) visit_if_ref(agg, f);
+        visit_if_ref(inner_, f);
+        visit_if_ref(middle_, f);
+    }
+
+    // --- proof ---------------------------------------------------------------------------------------------
+
+    void check();
+    // Recomputes what an inner node says of child i, which must be no spine node.
+    Agg recomputed(Node* node, uint32_t level);
+
+   private:
+    struct Side {
+        std::vector<Agg> own, cum;  // by level; level 0, the finger leaf, has suffix or prefix instead
+        uint64_t own_valid = 0;     // bit k: own[k] is right
+        uint32_t cum_from = 0;      // cum[k] is right for k from here up
+        void change(uint32_t level) {
+            own_valid &= ~(uint64_t{1} << level);
+            cum_from = std::max(cum_from, level + 1);
+            clear_slot(own[level]);
+            for (uint32_t k = 0; k <= level; ++k) clear_slot(cum[k]);
+        }
+    };
+
+    LeafNode* left_leaf() const { return static_cast<LeafNode*>(spines_.left[0]); }
+    LeafNode* right_leaf() const { return static_cast<LeafNode*>(spines_.right[0]); }
+
+    // --- the finger leaves: stacks --------------------------------------------------------------------------
+
+    // Aggregates that are not right are let go of at once, or evicted values would live on in them.
+    static void forget(std::vector<Agg>& aggs, uint32_t from, uint32_t to) {
+        if constexpr (!std::is_trivially_destructible_v<Agg>)
+            for (uint32_t i = from; i < to; ++i) clear_slot(aggs[i]);
+    }
+    void forget_suffix() {
+        suffix_from_ = suffix_to_ = kNone;
+        forget(suffix_, 0, static_cast<uint32_t>(suffix_.size()));
+    }
+    void forget_prefix() {
+        prefix_from_ = prefix_to_ = kNone;
+        forget(prefix_, 0, static_cast<uint32_t>(prefix_.size()));
+    }
+    void middle_changed() {
+        middle_valid_ = false;
+        clear_slot(middle_);
+    }
+
+    bool in_suffix(const LeafNode* leaf, uint32_t position) const {
+        if (spines_.height > 0) return leaf == spines_.left[0];
+        return suffix_to_ != kNone && position < suffix_to_;
+    }
+    bool in_prefix(const LeafNode* leaf, uint32_t position) const {
+        if (spines_.height > 0) return leaf == spines_.right[0];
+        return suffix_to_ != kNone && position >= suffix_to_;
+    }
+    void keep_suffix_after(uint32_t position) {
+        if (suffix_to_ == kNone) return;
+        suffix_from_ = std::max(suffix_from_, position + 1);
+        forget(suffix_, 0, suffix_from_);
+    }
+    void keep_prefix_before(uint32_t position) {
+        if (prefix_to_ == kNone) return;
+        prefix_to_ = std::min(prefix_to_, position);
+        forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
+    }
+
+    // Entries before `position` have moved (`before`), or those behind it.
+    void moved(const LeafNode* leaf, uint32_t position, bool before) {
+        bool suffix = in_suffix(leaf, position), prefix = in_prefix(leaf, position);
+        if (suffix && before) keep_suffix_after(position);
+        if (prefix && !before) keep_prefix_before(position);
+        if (suffix && !before) left_finger_moved();
+        if (prefix && before) right_finger_moved();
+    }
+
+    void extend_suffix(const LeafNode* leaf) {
+        while (suffix_from_ > leaf->begin) {
+            uint32_t i = suffix_from_ - 1;
+            if (i + 1 == suffix_to_) {
+                suffix_[i] = monoid_.of(leaf->entries[i]);
+            } else {
+                Agg agg = suffix_[i + 1];
+                monoid_.prepend_entry(leaf->entries[i], agg);
+                suffix_[i] = std::move(agg);
+            }
+            suffix_from_ = i;
+        }
+    }
+
+    void extend_prefix(const LeafNode* leaf) {
+        while (prefix_to_ < leaf->end) {
+            uint32_t i = prefix_to_;
+            if (i == prefix_from_) {
+                prefix_[i] = monoid_.of(leaf->entries[i]);
+            } else {
+                Agg agg = prefix_[i - 1];
+                monoid_.append_entry(agg, leaf->entries[i]);
+                prefix_[i] = std::move(agg);
+            }
+            prefix_to_ = i + 1;
+        }
+    }
+
+    Agg one_leaf() {
+        LeafNode* leaf = left_leaf();
+        if (suffix_to_ == kNone || prefix_to_ == kNone)
+            suffix_from_ = suffix_to_ = prefix_from_ = prefix_to_ = leaf->begin;
+        extend_suffix(leaf);
+        extend_prefix(leaf);
+        if (leaf->begin == suffix_to_) return prefix_[leaf->end - 1];
+        Agg agg = suffix_[leaf->begin];
+        if (suffix_to_ < leaf->end) monoid_.append(agg, prefix_[leaf->end - 1]);
+        return agg;
+    }
+
+    // --- the middle: spines ----------------------------------------------------------------------------------
+
+    void repair_middle() {
+        uint32_t height = spines_.height;
+        if (!inner_valid_) {
+            auto* root = static_cast<InnerNode*>(spines_.root());
+            Fold<Monoid> fold(monoid_);
+            fold_children(root, height, 1, root->count - 1, fold);
+            inner_some_ = fold.some();
+            if (inner_some_) inner_ = std::move(fold.get());
+            inner_valid_ = true;
+        }
+        for (; left_.cum_from > 1; --left_.cum_from) repair_left(left_.cum_from - 1);
+        for (; right_.cum_from > 1; --right_.cum_from) repair_right(right_.cum_from - 1);
+        Fold<Monoid> fold(monoid_);
+        if (height > 1) fold.append(left_.cum[1]);
+        if (inner_some_) fold.append(inner_);
+        if (height > 1) fold.append(right_.cum[1]);
+        middle_some_ = fold.some();
+        if (middle_some_) middle_ = std::move(fold.get());
+        middle_valid_ = true;
+    }
+
+    void repair_left(uint32_t level) {
+        auto* node = static_cast<InnerNode*>(spines_.left[level]);
+        if (!(left_.own_valid >> level & 1)) repair_own(left_, node, level, 1, node->count);
+        Agg agg = left_.own[level];
+        if (level + 1 < spines_.height) monoid_.append(agg, left_.cum[level + 1]);
+        left_.cum[level] = std::move(agg);
+    }
+
+    void repair_right(uint32_t level) {
+        auto* node = static_cast<InnerNode*>(spines_.right[level]);
+        if (!(right_.own_valid >> level & 1)) repair_own(right_, node, level, 0, node->count - 1);
+        if (level + 1 < spines_.height) {
+            Agg agg = right_.cum[level + 1];
+            monoid_.append(agg, right_.own[level]);
+            right_.cum[level] = std::move(agg);
+        } else {
+            right_.cum[level] = right_.own[level];
+        }
+    }
+
+    void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
+        Fold<Monoid> fold(monoid_);
+        fold_children(node, level, begin, end, fold);
+        side.own[level] = std::move(fold.get());
+        side.own_valid |= uint64_t{1} << level;
+    }
+
+    void fold_children(InnerNode* node, uint32_t level, uint32_t begin, uint32_t end, Fold<Monoid>& fold) {
+        for (uint32_t i = begin; i < end; ++i) {
+            if (!node->is_valid(i)) repair_child(node, level, i);
+            fold.append(node->aggs[i]);
+        }
+    }
+
+    void repair_child(InnerNode* node, uint32_t level, uint32_t index) {
+        Fold<Monoid> fold(monoid_);
+        if (level == 1) {
+            auto* leaf = static_cast<LeafNode*>(node->children[index]);
+            fold.append_entries(leaf->entries + leaf->begin, leaf->count());
+        } else {
+            auto* child = static_cast<InnerNode*>(node->children[index]);
+            fold_children(child, level - 1, 0, child->count, fold);
+        }
+        node->aggs[index] = std::move(fold.get());
+        node->set_valid(index);
+    }
+
+    // --- stretches ----------------------------------------------------------------------------------------------
+
+    void fold_part(Node* node, uint32_t level, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {
+        if (level == 0) return fold_leaf(static_cast<LeafNode*>(node), range, below, above, fold);
+        auto* at = static_cast<InnerNode*>(node);
+        uint32_t low = below ? child_at(at, *range.start) : 0;
+        uint32_t high = above ? child_at(at, *range.stop) : at->count - 1;
+        for (uint32_t i = low; i <= high && i < at->count; ++i) {
+            bool from = below && i == low, to = above && i == high;
+            if (from || to || on_spine(at->children[i], level - 1))
+                fold_part(at->children[i], level - 1, range, from, to, fold);
+            else
+                fold_children(at, level, i, i + 1, fold);
+        }
+    }
+
+    static uint32_t child_at(const InnerNode* node, const Time& time) {
+        uint32_t i = 0;
+        while (i + 1 < node->count && !less(time, node->first[i + 1])) ++i;
+        return i;
+    }
+
+    void fold_leaf(LeafNode* leaf, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {
+        uint32_t from = leaf->begin, to = leaf->end;
+        while (below && from < to && !range.after_start(leaf->times()[from])) ++from;
+        while (above && from < to && !range.before_stop(leaf->times()[to - 1])) --to;
+        fold.append_entries(leaf->entries + from, to - from);
+    }
+
+    Monoid monoid_;
+    const Spines& spines_;
+    std::vector<Agg> suffix_, prefix_;
+    uint32_t suffix_from_ = kNone,
+             suffix_to_ = kNone;  // suffix_[i] is that of [i, suffix_to_), for i from suffix_from_
+    uint32_t prefix_from_ = kNone,
+             prefix_to_ = kNone;  // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_
+    Side left_, right_;
+    Agg inner_{}, middle_{};
+    bool inner_valid_ = false, inner_some_ = false, middle_valid_ = false, middle_some_ = false;
+};
+
+// --- proof -------------------------------------------------------------------------------------------
+
+template <class Time, class Monoid>
+auto Aggregates<Time, Monoid>::recomputed(Node* node, uint32_t level) -> Agg {
+    Fold<Monoid> fold(monoid_);
+    if (level == 0) {
+        auto* leaf = static_cast<LeafNode*>(node);
+        for (uint32_t i = leaf->begin; i < leaf->end; ++i) fold.append_entry(leaf->entries[i]);
+    } else {
+        auto* inner = static_cast<InnerNode*>(node);
+        for (uint32_t i = 0; i < inner->count; ++i)
+            fold.append(inner->is_valid(i) ? inner->aggs[i] : recomputed(inner->children[i], level - 1));
+    }
+    return std::move(fold.get());
+}
+
+// Compares everything that is marked as right with a recomputation from what it is made of.
+template <class Time, class Monoid>
+void Aggregates<Time, Monoid>::check() {
+    if (suffix_to_ != kNone) {
+        Fold<Monoid> fold(monoid_);
+        const LeafNode* leaf = left_leaf();
+        require(suffix_to_ <= leaf->end, "the suffix ends within its leaf");
+        require(spines_.height == 0 || suffix_to_ == leaf->end, "the left finger's suffix reaches to its end");
+        for (uint32_t i = suffix_to_; i-- > std::max(suffix_from_, leaf->begin);) {
+            fold.prepend(monoid_.of(leaf->entries[i]));
+            require(Monoid::same(suffix_[i], fold.get()), "a suffix aggregate is that of its entries");
+        }
+    }
+    if (prefix_to_ != kNone) {
+        Fold<Monoid> fold(monoid_);
+        const LeafNode* leaf = right_leaf();
+        require(prefix_to_ <= leaf->end, "the prefix ends within its leaf");
+        require(prefix_from_ == (spines_.height == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
+        for (uint32_t i = prefix_from_; i < prefix_to_; ++i) {
+            fold.append_entry(leaf->entries[i]);
+            require(Monoid::same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
+        }
+    }
+    auto stretch = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
+        Fold<Monoid> fold(monoid_);
+        auto* inner = static_cast<InnerNode*>(node);
+        for (uint32_t i = begin; i < end; ++i)
+            fold.append(inner->is_valid(i) ? inner->aggs[i] : recomputed(inner->children[i], level - 1));
+        return fold;
+    };
+    uint32_t height = spines_.height;
+    for (uint32_t level = 1; level < height; ++level) {
+        auto *l = static_cast<InnerNode*>(spines_.left[level]), *r = static_cast<InnerNode*>(spines_.right[level]);
+        if (left_.own_valid >> level & 1)
+            require(Monoid::same(left_.own[level], stretch(l, level, 1, l->count).get()), "the left spine's own");
+        if (right_.own_valid >> level & 1)
+            require(Monoid::same(right_.own[level], stretch(r, level, 0, r->count - 1).get()), "the right spine's own");
+        if (level >= left_.cum_from) {
+            Agg agg = left_.own[level];
+            if (level + 1 < height) monoid_.append(agg, left_.cum[level + 1]);
+            require(Monoid::same(left_.cum[level], agg), "the left spine's cumulative aggregate");
+        }
+        if (level >= right_.cum_from) {
+            Agg agg = level + 1 < height ? right_.cum[level + 1] : right_.own[level];
+            if (level + 1 < height) monoid_.append(agg, right_.own[level]);
+            require(Monoid::same(right_.cum[level], agg), "the right spine's cumulative aggregate");
+        }
+    }
+    if (height > 0 && inner_valid_) {
+        auto* root = static_cast<InnerNode*>(spines_.root());
+        Fold<Monoid> fold = stretch(root, height, 1, root->count - 1);
+        require(fold.some() == inner_some_, "the root knows whether it has inner children");
+        if (inner_some_) require(Monoid::same(inner_, fold.get()), "the root's inner aggregate");
+    }
+    if (height > 0 && middle_valid_) {
+        require(inner_valid_ && left_.cum_from <= 1 && right_.cum_from <= 1, "the middle rests on what is right");
+        Fold<Monoid> fold(monoid_);
+        if (height > 1) fold.append(left_.cum[1]);
+        if (inner_some_) fold.append(inner_);
+        if (height > 1) fold.append(right_.cum[1]);
+        require(fold.some() == middle_some_, "the middle knows whether it is empty");
+        if (middle_some_) require(Monoid::same(middle_, fold.get()), "the middle is that of its parts");
+    }
+}
+
+}  // namespace sash::fiba
