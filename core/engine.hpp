@@ -39,8 +39,9 @@ struct Slide {
     size_t count = 0;  // 0: by size
     Size size;
     Output out;
-    size_t row = 0;     // the round at work, or the one that failed
-    Contents contents;  // set when a failed round could only be undone by building anew
+    size_t row = 0;           // the round at work, or the one that failed
+    Contents contents;        // set when a failed round could only be undone by building anew
+    std::vector<bool> fresh;  // slide_to_end: which rows so far made an entry of their own
 };
 
 class Engine {
@@ -149,13 +150,16 @@ class EngineOf final : public Engine {
         return ordered([&] {
             require_rows(slide.times, slide.values, slide.row);
             return change([&] {
+                evicted_.clear();
                 for (; slide.row < slide.times.size; ++slide.row) {
                     size_t before = s_.size();
                     if (!insert_row(slide.times, slide.values, slide.row)) return false;
-                    if constexpr (undoes_by_content) fresh_.push_back(s_.size() > before);
+                    if constexpr (undoes_by_content) slide.fresh.push_back(s_.size() > before);
                 }
                 drop(slide);
-                undoing(slide, 0, [&] { result = s_.size() ? monoid().result(s_.query()) : monoid().empty(); });
+                undoing(
+                    slide, {0, slide.times.size, false}, [&](size_t i) { return slide.fresh[i]; },
+                    [&] { result = s_.size() ? monoid().result(s_.query()) : monoid().empty(); });
                 return true;
             });
         });
@@ -228,6 +232,10 @@ class EngineOf final : public Engine {
     static constexpr bool undoes_by_content = Monoid::result_may_fail && !Monoid::may_throw;
     // Where each update is all or nothing by itself, several are undone one by one.
     static constexpr bool logs = Monoid::may_throw && S::updates_run_no_code;
+    struct Rows {
+        size_t from, count;
+        bool after_evicting;  // what was evicted went before they came
+    };
     struct Logged {
         Time time;
         std::optional<Entry> before;  // none: the time was not there
@@ -367,7 +375,8 @@ class EngineOf final : public Engine {
     }
 
     bool round(Slide& slide) {
-        if constexpr (undoes_by_content) evicted_.clear(), fresh_.clear();
+        if constexpr (undoes_by_content)
+            if (!evicted_.empty()) evicted_.clear();
         Time time = time_at<Time>(format_, slide.times, slide.row);
         Entry entry = monoid().lift(monoid().input_at(slide.values, slide.row));
         if (slide.count) {
@@ -379,23 +388,24 @@ class EngineOf final : public Engine {
             restore_evicted(slide);
             return false;
         }
-        if constexpr (undoes_by_content) fresh_.push_back(s_.size() > before);
+        bool fresh = s_.size() > before;
         if (!slide.count) drop(slide);
-        undoing(slide, slide.row, [&] { monoid().store(slide.out, slide.row, s_.query()); });
+        undoing(
+            slide, {slide.row, 1, slide.count > 0}, [&](size_t) { return fresh; },
+            [&] { monoid().store(slide.out, slide.row, s_.query()); });
         return true;
     }
 
-    // Runs the part of a round that may find no result; if so, gives back the contents as they were before `from`.
-    template <class Do>
-    void undoing(Slide& slide, size_t from, Do&& work) {
+    // Runs the part of a round that may find no result; if so, gives back the contents as they were before its rows.
+    template <class Fresh, class Do>
+    void undoing(Slide& slide, const Rows& rows, Fresh&& fresh, Do&& work) {
         if constexpr (!undoes_by_content) {
             work();
         } else {
             try {
                 work();
             } catch (const Error&) {
-                size_t rows = fresh_.size();
-                give_back(slide, from, rows);
+                give_back(slide, rows, fresh);
                 throw;
             }
         }
@@ -403,22 +413,27 @@ class EngineOf final : public Engine {
 
     void restore_evicted(Slide& slide) {
         if constexpr (undoes_by_content)
-            if (!evicted_.empty()) give_back(slide, slide.row, 0);
+            if (!evicted_.empty()) give_back(slide, {slide.row, 0, true}, [](size_t) { return false; });
     }
 
-    void give_back(Slide& slide, size_t from, size_t rows) {
+    // Undoes backwards what was done. `fresh(i)` says whether a row made an entry, which has to go, or joined one.
+    template <class Fresh>
+    void give_back(Slide& slide, const Rows& rows, Fresh&& fresh) {
         if constexpr (undoes_by_content) {
             std::map<Time, Agg> held;
             auto add = [&](const Time& time, const Entry& entry) { return held[time] += entry, true; };
+            auto add_evicted = [&] {
+                for (auto& [time, entry] : evicted_) add(time, entry);
+            };
             s_.scan(Range<Time>{}, false, add);
-            for (auto& [time, entry] : evicted_) add(time, entry);
-            for (size_t i = rows; i-- > 0;) {
-                Time time = time_at<Time>(format_, slide.times, from + i);
-                held[time] -= monoid().input_at(slide.values, from + i);
-                if (fresh_[i]) held.erase(time);
+            if (!rows.after_evicting) add_evicted();
+            for (size_t i = rows.count; i-- > 0;) {
+                Time time = time_at<Time>(format_, slide.times, rows.from + i);
+                held[time] -= monoid().input_at(slide.values, rows.from + i);
+                if (fresh(i)) held.erase(time);
             }
+            if (rows.after_evicting) add_evicted();
             evicted_.clear();
-            fresh_.clear();
             slide.contents = {python_list(), python_list()};
             for (auto& [time, agg] : held) {
                 append(slide.contents.times, python_time(format_, time));
@@ -430,7 +445,6 @@ class EngineOf final : public Engine {
     TimeFormat format_;
     S s_;
     std::vector<std::pair<Time, Entry>> evicted_;
-    std::vector<bool> fresh_;
     std::vector<Logged> log_;
 };
 
