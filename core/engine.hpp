@@ -34,6 +34,15 @@ struct Contents {
     Ref times, states;
 };
 
+// A batch on its way in. Its order is found once and kept while the window moves to another engine.
+struct Batch {
+    Column times, values;
+    std::vector<uint32_t> order;  // empty: as it is
+    bool ties = false;            // some rows may have equal times
+    bool prepared = false;
+    size_t done = 0;  // in that order
+};
+
 struct Slide {
     Column times, values;
     size_t count = 0;  // 0: by size
@@ -48,9 +57,9 @@ class Engine {
    public:
     virtual ~Engine() = default;
 
-    // These two give false, with all rows before `row` done, where an entry cannot hold what was to be merged into it.
+    // These give false, with all that is counted as done in, where an entry cannot hold what was to be merged into it.
     virtual bool insert(PyObject* time, PyObject* value) = 0;
-    virtual bool insert_many(const Column& times, const Column& values, size_t& row) = 0;
+    virtual bool insert_many(Batch& batch) = 0;
     virtual bool slide(Slide& slide) = 0;
     virtual bool slide_to_end(Slide& slide, Ref& result) = 0;
 
@@ -89,12 +98,13 @@ class EngineOf final : public Engine {
         return ordered([&] { return change([&] { return s_.insert(std::move(t), std::move(entry)); }); });
     }
 
-    bool insert_many(const Column& times, const Column& values, size_t& row) override {
+    bool insert_many(Batch& batch) override {
         return ordered([&] {
-            require_rows(times, values, row);
+            if (!batch.prepared) prepare(batch);
+            if constexpr (bulk) return insert_run(batch);
             return change([&] {
-                for (; row < times.size; ++row)
-                    if (!insert_row(times, values, row)) return false;
+                for (; batch.done < batch.times.size; ++batch.done)
+                    if (!insert_row(batch.times, batch.values, batch.done)) return false;
                 return true;
             });
         });
@@ -107,6 +117,7 @@ class EngineOf final : public Engine {
 
     size_t evict_until(PyObject* time, bool inclusive) override {
         Time t = time_of<Time>(format_, time);
+        if constexpr (bulk) return s_.evict_until(t, inclusive);
         return change([&] { return drop_until(t, inclusive, nullptr); });
     }
 
@@ -232,6 +243,8 @@ class EngineOf final : public Engine {
     static constexpr bool undoes_by_content = Monoid::result_may_fail && !Monoid::may_throw;
     // Where each update is all or nothing by itself, several are undone one by one.
     static constexpr bool logs = Monoid::may_throw && S::updates_run_no_code;
+    // Whole batches at once, where nothing can fail half way through one.
+    static constexpr bool bulk = S::updates_run_no_code && !Monoid::may_throw;
     struct Rows {
         size_t from, count;
         bool after_evicting;  // what was evicted went before they came
@@ -312,6 +325,53 @@ class EngineOf final : public Engine {
                 if (less(time, before)) throw TooEarly<Time>{time, before};
                 before = std::move(time);
             }
+    }
+
+    // --- batches -----------------------------------------------------------------------------------------
+
+    void prepare(Batch& batch) {
+        require_rows(batch.times, batch.values, 0);
+        if constexpr (bulk) find_order(batch);
+        batch.prepared = true;
+    }
+
+    // A stable order by time: rows of one time stay in order of arrival.
+    void find_order(Batch& batch) {
+        size_t size = batch.times.size, ascending = 1;
+        auto time = [&](size_t row) { return time_at<Time>(format_, batch.times, row); };
+        for (; ascending < size && !less(time(ascending), time(ascending - 1)); ++ascending)
+            if (!less(time(ascending - 1), time(ascending))) batch.ties = true;
+        if (ascending >= size) return;
+        if (size > UINT32_MAX) fail(ErrorKind::argument, "times: a batch of 2**32 rows is too long; cut it into shorter ones.");
+        std::vector<std::pair<Time, uint32_t>> rows(size);
+        for (size_t row = 0; row < size; ++row) rows[row] = {time(row), static_cast<uint32_t>(row)};
+        std::sort(rows.begin(), rows.end());
+        batch.ties = true;
+        batch.order.resize(size);
+        for (size_t i = 0; i < size; ++i) batch.order[i] = rows[i].second;
+    }
+
+    // What a structure sees of a batch: rows in time order.
+    template <bool Ordered>
+    struct RunOf {
+        EngineOf& engine;
+        const Batch& batch;
+        size_t size() const { return batch.times.size; }
+        bool has_ties() const { return batch.ties; }
+        size_t row(size_t i) const { return Ordered ? i : batch.order[i]; }
+        Time time(size_t i) const { return time_at<Time>(engine.format_, batch.times, row(i)); }
+        Entry entry(size_t i) const { return engine.monoid().lift(engine.monoid().input_at(batch.values, row(i))); }
+        void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
+            for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
+            for (uint32_t i = 0; i < count; ++i) entries[i] = entry(from + i);
+        }
+    };
+    bool insert_run(Batch& batch) {
+        if constexpr (bulk) {
+            if (batch.order.empty()) return s_.insert_run(RunOf<true>{*this, batch}, batch.done);
+            return s_.insert_run(RunOf<false>{*this, batch}, batch.done);
+        }
+        return false;
     }
 
     bool insert_row(const Column& times, const Column& values, size_t row) {

@@ -111,6 +111,11 @@ class Fiba {
 
     bool contains(const Time& time) { return size_ && search(time).found; }
 
+    // Batches: fiba_bulk.hpp.
+    template <class Rows>
+    bool insert_run(const Rows& rows, size_t& done);
+    size_t evict_until(const Time& edge, bool inclusive);
+
     template <class Visit>
     void each_oldest(Visit&& visit) const {
         visit(left_leaf()->front(), left_leaf()->entries[left_leaf()->begin]);
@@ -680,6 +685,23 @@ class Fiba {
         parent->first[left + 1] = b->first[0];
     }
 
+    // --- batches: fiba_bulk.hpp -----------------------------------------------------------------------
+
+    template <class Rows>
+    size_t end_of_group(const Path& path, const Rows& rows, size_t from) const;
+    const Time* edge_after(const Path& path) const;
+    template <class Rows>
+    bool merge_group(Path& path, const Rows& rows, size_t from, size_t stop);
+    void spread(Path& path);
+    template <class Rows>
+    bool append_run(const Rows& rows, size_t& done);
+    size_t clear();
+    bool holds_edge(uint32_t level, const Time& edge) const;
+    void drop_children(uint32_t level, const Time& edge);
+    void drop_entries(const Time& edge, bool inclusive);
+    void mend_left_spine(uint32_t top);
+    size_t free_counted(Node* node, uint32_t level);
+
     // --- whole trees ----------------------------------------------------------------------------------------
 
     void free_below(Node* node, uint32_t level) {
@@ -768,6 +790,8 @@ class Fiba {
     uint32_t appends_ = 0;  // to the present right finger, since it became that
     Spines spines_;
     Aggregates aggregates_;
+    std::vector<Time> run_times_;  // scratch of merge_group
+    std::vector<Entry> run_entries_;
 };
 
 }  // namespace sash

@@ -104,9 +104,11 @@ void Window::insert(PyObject* time, PyObject* value) {
 
 void Window::insert_many(const Kinds& kinds, const Column& times, const Column& values) {
     Held held(*this);
-    size_t row = 0;
+    Batch batch;
+    batch.times = times;
+    batch.values = values;
     change(kinds, [&] {
-        while (!engine_->insert_many(times, values, row)) widen(engine_->freeze());
+        while (!engine_->insert_many(batch)) widen(engine_->freeze());
     });
 }
 
