@@ -14,7 +14,8 @@
 //                                                  structure may show one time in several neighbouring parts
 //   check()                                        recomputes everything, throws on the first difference
 //   updates_run_no_code                            true: insert and evict combine nothing but entries of one time, first;
-//                                                  then it has replace(time, entry), and the engine undoes what it must
+//                                                  then it has evict_present, replace_present and push_front, which
+//                                                  compare no times, and the engine undoes what it must
 //   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
 //   visit(f)                                       every Ref it holds, for the garbage collector
 //   copying                                        the same structure, shape included
@@ -34,7 +35,7 @@ struct Options {
     uint32_t fanout = 0;
 };
 
-// A stretch of time; an end that is not set is open. Times inside satisfy both from() and to().
+// A stretch of time; an end that is not set is open. Times inside are after_start and before_stop.
 template <class Time>
 struct Range {
     std::optional<Time> start, stop;

@@ -30,16 +30,8 @@ class Daba : public InOrder<Time, Monoid> {
     bool insert(Time time, Entry entry) {
         this->require_order(time);
         bool tie = this->is_newest(time);
-        bool joins_back = cut_.b < queue_.end();
-        if (tie && joins_back) return join_newest(entry);
-        Agg agg;
-        if (joins_back) {
-            agg = queue_[queue_.end() - 1].agg;
-            monoid_.append_entry(agg, entry);
-        } else {
-            agg = monoid_.of(entry);
-        }
-        queue_.push({std::move(time), std::move(entry), std::move(agg)});
+        if (tie && cut_.b < queue_.end()) return this->join_newest(cut_.b, entry);
+        this->push_back(cut_.b, std::move(time), std::move(entry));
         size_ += !tie;
         step();
         return true;
@@ -93,14 +85,6 @@ class Daba : public InOrder<Time, Monoid> {
         size_t size;
     };
 
-    bool join_newest(const Entry& entry) {
-        uint64_t last = queue_.end() - 1;
-        this->save(last);
-        if (!monoid_.merge(queue_[last].entry, entry)) return false;
-        monoid_.append_entry(queue_[last].agg, entry);
-        return true;
-    }
-
     void step() {
         uint64_t e = queue_.end();
         if (front_ == cut_.b) {  // one element, or none: nothing to turn round
@@ -143,7 +127,7 @@ class Daba : public InOrder<Time, Monoid> {
     }
 
     Cut cut_;
-    Before before_;
+    Before before_{};
 };
 
 }  // namespace sash

@@ -29,6 +29,9 @@ struct Bounds {
     bool whole() const { return !start && !stop; }
 };
 
+// What a scan gives beside the times.
+enum class Shown { results, states, times };
+
 // Times and unlowered states as two lists: how contents travel between engines and into pickles.
 struct Contents {
     Ref times, states;
@@ -70,15 +73,16 @@ class Engine {
     virtual size_t size() = 0;
     virtual Ref oldest() = 0;
     virtual Ref newest() = 0;
-    virtual Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states) = 0;
+    virtual Ref scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown) = 0;
     virtual Ref nodes() = 0;
     virtual void check() = 0;
     virtual uint64_t combines() = 0;
     virtual uint64_t spent() = 0;
     virtual Out out() = 0;
-    virtual bool runs_python() = 0;
+    virtual bool wide() = 0;  // has it moved to wider entries?
+
     virtual Contents freeze() = 0;
-    virtual void load(const Contents& contents) = 0;
+    virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
     virtual std::unique_ptr<Engine> copy() = 0;
     virtual void visit(void (*visitor)(PyObject*, void*), void* argument) = 0;
 };
@@ -142,7 +146,8 @@ class EngineOf final : public Engine {
     uint64_t combines() override { return monoid().combines; }
     uint64_t spent() override { return s_.spent(); }
     Out out() override { return Monoid::out; }
-    bool runs_python() override { return Monoid::may_throw; }
+    bool wide() override { return std::is_same_v<Monoid, SumWide>; }
+
     Ref nodes() override { return nodes_of(s_, format_); }
 
     // --- slide -----------------------------------------------------------------------------------
@@ -161,7 +166,7 @@ class EngineOf final : public Engine {
         return ordered([&] {
             require_rows(slide.times, slide.values, slide.row);
             return change([&] {
-                evicted_.clear();
+                decltype(evicted_)().swap(evicted_);
                 for (; slide.row < slide.times.size; ++slide.row) {
                     size_t before = s_.size();
                     if (!insert_row(slide.times, slide.values, slide.row)) return false;
@@ -171,6 +176,7 @@ class EngineOf final : public Engine {
                 undoing(
                     slide, {0, slide.times.size, false}, [&](size_t i) { return slide.fresh[i]; },
                     [&] { result = s_.size() ? monoid().result(s_.query()) : monoid().empty(); });
+                decltype(evicted_)().swap(evicted_);
                 return true;
             });
         });
@@ -178,14 +184,16 @@ class EngineOf final : public Engine {
 
     // --- contents --------------------------------------------------------------------------------
 
-    Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states) override {
+    // Two lists, times and what goes with them; entries of one time that stand in several parts are combined.
+    Ref scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown) override {
         Ref times = python_list(), values = python_list();
         Fold<Monoid> fold(monoid());
         std::optional<Time> at;
         uint64_t combines = monoid().combines;
         auto emit = [&] {
             append(times, python_time(format_, *at));
-            append(values, states ? monoid().state(fold.get()) : monoid().result(fold.get()));
+            if (shown == Shown::times) return;
+            append(values, shown == Shown::states ? monoid().state(fold.get()) : monoid().result(fold.get()));
         };
         s_.scan(range_of(bounds), reverse, [&](const Time& time, const Entry& entry) {
             bool same = at && !(reverse ? less(time, *at) : less(*at, time));
@@ -205,23 +213,23 @@ class EngineOf final : public Engine {
     }
 
     Contents freeze() override {
-        Contents contents{python_list(), python_list()};
-        s_.scan(Range<Time>{}, false, [&](const Time& time, const Entry& entry) {
-            append(contents.times, python_time(format_, time));
-            append(contents.states, monoid().state(monoid().of(entry)));
-            return true;
-        });
-        return contents;
+        Ref both = scan(Bounds{}, false, SIZE_MAX, Shown::states);
+        return {Ref::borrow(PyTuple_GET_ITEM(both.get(), 0)), Ref::borrow(PyTuple_GET_ITEM(both.get(), 1))};
     }
 
-    void load(const Contents& contents) override {
+    bool load(const Contents& contents) override {
         Py_ssize_t size = PyList_Size(contents.times.get());
-        change([&] {
-            for (Py_ssize_t i = 0; i < size; ++i) {
-                Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
-                s_.insert(std::move(time), monoid().thaw(PyList_GET_ITEM(contents.states.get(), i)));
-            }
-            return true;
+        if (PyList_Size(contents.states.get()) != size)
+            fail(ErrorKind::argument, "states: there are not as many as times.");
+        return ordered([&] {
+            return change([&] {
+                for (Py_ssize_t i = 0; i < size; ++i) {
+                    Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
+                    if (!s_.insert(std::move(time), monoid().thaw(PyList_GET_ITEM(contents.states.get(), i))))
+                        return false;
+                }
+                return true;
+            });
         });
     }
 
@@ -252,6 +260,7 @@ class EngineOf final : public Engine {
     struct Logged {
         Time time;
         std::optional<Entry> before;  // none: the time was not there
+        bool evicted;                 // as the oldest; otherwise inserted
     };
 
     EngineOf(const EngineOf&) = default;
@@ -342,7 +351,8 @@ class EngineOf final : public Engine {
         for (; ascending < size && !less(time(ascending), time(ascending - 1)); ++ascending)
             if (!less(time(ascending - 1), time(ascending))) batch.ties = true;
         if (ascending >= size) return;
-        if (size > UINT32_MAX) fail(ErrorKind::argument, "times: a batch of 2**32 rows is too long; cut it into shorter ones.");
+        if (size > UINT32_MAX)
+            fail(ErrorKind::argument, "times: a batch of 2**32 rows is too long; cut it into shorter ones.");
         std::vector<std::pair<Time, uint32_t>> rows(size);
         for (size_t row = 0; row < size; ++row) rows[row] = {time(row), static_cast<uint32_t>(row)};
         std::sort(rows.begin(), rows.end());
@@ -382,8 +392,8 @@ class EngineOf final : public Engine {
         if constexpr (!logs) {
             return s_.insert(std::move(time), std::move(entry));
         } else {
-            const Entry* present = s_.find(time);
-            Logged logged{time, present ? std::optional<Entry>(*present) : std::nullopt};
+            auto [present, value] = s_.find(time);
+            Logged logged{present ? *present : time, value ? std::optional<Entry>(*value) : std::nullopt, false};
             bool held = s_.insert(std::move(time), std::move(entry));
             log_.push_back(std::move(logged));
             return held;
@@ -392,15 +402,15 @@ class EngineOf final : public Engine {
 
     void undo_logged() {
         if constexpr (logs) {
-            Aside raised;  // the times are compared again, all of which have been before
+            Aside raised;
             for (; !log_.empty(); log_.pop_back()) {
                 Logged& last = log_.back();
-                if (!last.before)
-                    s_.evict(last.time);
-                else if (s_.contains(last.time))
-                    s_.replace(last.time, std::move(*last.before));
+                if (last.evicted)
+                    s_.push_front(last.time, std::move(*last.before));
+                else if (last.before)
+                    s_.replace_present(last.time, std::move(*last.before));
                 else
-                    s_.insert(last.time, std::move(*last.before));
+                    s_.evict_present(last.time);
             }
         }
     }
@@ -408,7 +418,7 @@ class EngineOf final : public Engine {
     void evict_oldest(std::vector<std::pair<Time, Entry>>* evicted) {
         if (evicted) s_.each_oldest([&](const Time& time, const Entry& entry) { evicted->push_back({time, entry}); });
         if constexpr (logs)
-            s_.each_oldest([&](const Time& time, const Entry& entry) { log_.push_back({time, entry}); });
+            s_.each_oldest([&](const Time& time, const Entry& entry) { log_.push_back({time, entry, true}); });
         s_.evict_oldest();
     }
 

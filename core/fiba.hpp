@@ -137,20 +137,33 @@ class Fiba {
         aggregates_.visit(f);
     }
 
-    // Puts another entry in the place of the one at a present time.
-    void replace(const Time& time, Entry entry) {
+    // The time and entry that are present at this time, or nulls.
+    std::pair<const Time*, const Entry*> find(const Time& time) const {
+        if (!size_) return {};
         Path path = search(time);
+        if (!path.found) return {};
+        return {&path.leaf->times()[path.position], &path.leaf->entries[path.position]};
+    }
+
+    // What undoing needs. Comparing times may have been what failed, so objects are found by identity, wherever they
+    // are; that is slow, and only ever follows an error.
+    void evict_present(const Time& time) {
+        Path path = path_to(time);
+        evict_at(path);
+    }
+    void replace_present(const Time& time, Entry entry) {
+        Path path = path_to(time);
         path.leaf->entries[path.position] = std::move(entry);
         mark_changed_at(path, path.position);
     }
-    const Entry* find(const Time& time) const {
-        if (!size_) return nullptr;
-        Path path = search(time);
-        return path.found ? &path.leaf->entries[path.position] : nullptr;
+    void push_front(Time time, Entry entry) {
+        if (!spines_.root()) spines_.reset(pool_.make_leaf(), 0);
+        Path path = finger_path(false);
+        path.position = path.leaf->begin;
+        insert_at(path, std::move(time), std::move(entry));
     }
 
     const typename Aggregates::Spines& spines() const { return spines_; }
-    const Aggregates& aggregates() const { return aggregates_; }
     size_t bytes() const { return spines_.root() ? bytes_below(spines_.root(), height()) : 0; }
 
    private:
@@ -177,18 +190,6 @@ class Fiba {
     bool is_root(uint32_t level) const { return level == height(); }
 
     // --- search: O(log d) ----------------------------------------------------------------------------
-
-    static uint32_t child_of(const Inner* node, const Time& time) {
-        uint32_t low = 1, high = node->count;
-        while (low < high) {
-            uint32_t middle = (low + high) / 2;
-            if (less(time, node->first[middle]))
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        return low - 1;
-    }
 
     static uint32_t lower_bound(const Leaf* leaf, const Time& time) {
         const Time* at = leaf->times() + leaf->begin;
@@ -223,7 +224,7 @@ class Fiba {
         path.top = level;
         for (; level > 0; --level) {
             path.nodes[level] = inner(node);
-            path.index[level] = child_of(inner(node), time);
+            path.index[level] = fiba::child_of(inner(node), time);
             node = inner(node)->children[path.index[level]];
         }
         path.leaf = static_cast<Leaf*>(node);
@@ -236,6 +237,31 @@ class Fiba {
         if (level <= path.top) return {path.nodes[level], path.index[level]};
         Inner* node = inner(path.on_right ? spines_.right[level] : spines_.left[level]);
         return {node, path.on_right ? node->count - 1 : 0};
+    }
+
+    // A present time, by comparison where that cannot fail, else by identity.
+    Path path_to(const Time& time) const {
+        if constexpr (!std::is_same_v<Time, Ref>) return search(time);
+        Path path;
+        path.top = height();
+        path.found = identical_below(spines_.root(), height(), time, path);
+        return path;
+    }
+    bool identical_below(Node* node, uint32_t level, const Time& time, Path& path) const {
+        if constexpr (std::is_same_v<Time, Ref>) {
+            if (level == 0) {
+                path.leaf = static_cast<Leaf*>(node);
+                for (uint32_t i = path.leaf->begin; i < path.leaf->end; ++i)
+                    if (path.leaf->times()[path.position = i].get() == time.get()) return true;
+                return false;
+            }
+            path.nodes[level] = inner(node);
+            for (uint32_t i = 0; i < inner(node)->count; ++i) {
+                path.index[level] = i;
+                if (identical_below(inner(node)->children[i], level - 1, time, path)) return true;
+            }
+        }
+        return false;
     }
 
     uint32_t covering_level(const Range<Time>& range) const {
@@ -280,6 +306,14 @@ class Fiba {
         }
     }
 
+    // A node's children are not what they were.
+    void mark_changed(const Path& path, Inner* node, uint32_t level) {
+        if (aggregates_.on_spine(node, level))
+            aggregates_.spine_changed(node, level);
+        else
+            mark_stale(path, level + 1);
+    }
+
     // --- insert ------------------------------------------------------------------------------------------
 
     void append(Time time, Entry entry) {
@@ -297,7 +331,7 @@ class Fiba {
     Leaf* room_at_end(const Time& time) {
         Leaf* leaf = right_leaf();
         if (leaf->begin > 0 && leaf->begin >= pool_.capacity() / 2)
-            slide_down(leaf);
+            slide_to(leaf, 0);
         else if (appends_ < pool_.capacity() / 2)
             split_leaf(finger_path(true));
         else
@@ -316,14 +350,6 @@ class Fiba {
         parent->set_valid(parent->count - 2);
     }
 
-    void slide_down(Leaf* leaf) {
-        std::move(leaf->times() + leaf->begin, leaf->times() + leaf->end, leaf->times());
-        std::move(leaf->entries + leaf->begin, leaf->entries + leaf->end, leaf->entries);
-        leaf->end -= leaf->begin;
-        leaf->begin = 0;
-        aggregates_.finger_rewritten(leaf);
-    }
-
     Path finger_path(bool right) const {
         Path path;
         path.on_right = right;
@@ -331,20 +357,22 @@ class Fiba {
         return path;
     }
 
-    void insert_at(Path& path, Time time, Entry entry) {
-        if (path.leaf->count() == pool_.capacity()) {
-            split_leaf(path);
-            path = search(time);
+    void insert_at(const Path& path, Time time, Entry entry) {
+        Leaf* leaf = path.leaf;
+        uint32_t position = path.position;
+        if (leaf->count() == pool_.capacity()) {
+            Leaf* fresh = split_leaf(path);  // which also marks what covers the two halves
+            if (position > leaf->end) {
+                position -= leaf->end;
+                leaf = fresh;
+            }
+        } else if (!aggregates_.is_finger(leaf)) {
+            mark_stale(path, 1);
         }
-        mark_stale_unless_finger(path);
-        make_room(path.leaf, path.position);
-        path.leaf->times()[path.position] = std::move(time);
-        path.leaf->entries[path.position] = std::move(entry);
+        make_room(leaf, position);
+        leaf->times()[position] = std::move(time);
+        leaf->entries[position] = std::move(entry);
         ++size_;
-    }
-
-    void mark_stale_unless_finger(const Path& path) {
-        if (!aggregates_.is_finger(path.leaf)) mark_stale(path, 1);
     }
 
     // Opens a gap at `position` by moving the shorter side; `position` becomes the gap.
@@ -362,17 +390,18 @@ class Fiba {
             std::move_backward(leaf->entries + position, leaf->entries + leaf->end, leaf->entries + leaf->end + 1);
             ++leaf->end;
         }
-        aggregates_.shifted(leaf, position, leftwards);
+        aggregates_.moved(leaf, position, leftwards);
     }
 
-    // The upper half of a full leaf moves into a new one behind it.
-    void split_leaf(const Path& path) {
+    // The upper half of a full leaf moves into a new one behind it. Its entries begin at 0, as a full leaf's do.
+    Leaf* split_leaf(const Path& path) {
         Leaf *leaf = path.leaf, *fresh = pool_.make_leaf();
         uint32_t half = leaf->begin + (leaf->count() + 1) / 2;
         move_entries(leaf, half, leaf->end, fresh, 0);
         fresh->end = leaf->end - half;
         leaf->end = half;
         add_leaf(path, fresh, fresh->front(), false);
+        return fresh;
     }
 
     static void move_entries(Leaf* from, uint32_t begin, uint32_t end, Leaf* to, uint32_t at) {
@@ -441,10 +470,7 @@ class Fiba {
     // The child at `index` and its new neighbour are both stale, and so is what covers them.
     void stale_children(const Path& path, uint32_t level, Inner* node, uint32_t index) {
         node->set_stale(index);
-        if (aggregates_.on_spine(node, level))
-            aggregates_.spine_changed(node, level);
-        else
-            mark_stale(path, level + 1);
+        mark_changed(path, node, level);
     }
 
     void open_slot(Inner* node, uint32_t index, Node* child, Time edge) {
@@ -483,9 +509,9 @@ class Fiba {
 
     // --- evict --------------------------------------------------------------------------------------------
 
-    void evict_at(Path& path) {
+    void evict_at(const Path& path) {
         Leaf* leaf = path.leaf;
-        mark_stale_unless_finger(path);
+        if (!aggregates_.is_finger(leaf)) mark_stale(path, 1);
         close_gap(leaf, path.position);
         --size_;
         if (leaf->begin == leaf->end && leaf == left_leaf())
@@ -513,7 +539,7 @@ class Fiba {
             fiba::clear_slot(times[leaf->end]);
             fiba::clear_slot(leaf->entries[leaf->end]);
         }
-        aggregates_.closed(leaf, position, rightwards);
+        aggregates_.moved(leaf, position, rightwards);
     }
 
     // An empty finger leaf is freed; its neighbour becomes the finger.
@@ -562,15 +588,12 @@ class Fiba {
             share_entries(at.node, left, a, b);
         at.node->set_stale(left);
         if (!merge) at.node->set_stale(left + 1);
-        if (aggregates_.on_spine(at.node, 1))
-            aggregates_.spine_changed(at.node, 1);
-        else
-            mark_stale(path, 2);
+        mark_changed(path, at.node, 1);
         if (merge) child_removed(path, 1);
     }
 
     void merge_leaves(Inner* parent, uint32_t left, Leaf* a, Leaf* b) {
-        if (a->end + b->count() > pool_.capacity()) slide_down(a);
+        if (a->end + b->count() > pool_.capacity()) slide_to(a, 0);
         move_entries(b, b->begin, b->end, a, a->end);
         a->end += b->count();
         if (b == right_leaf()) {
@@ -611,6 +634,7 @@ class Fiba {
         }
         leaf->end = to + leaf->count();
         leaf->begin = to;
+        aggregates_.finger_rewritten(leaf);
     }
 
     // --- inner nodes: a child less, merges upwards --------------------------------------------------------
@@ -618,10 +642,7 @@ class Fiba {
     void child_removed(const Path& path, uint32_t level) {
         Slot at = slot(path, level);
         bool spine = aggregates_.on_spine(at.node, level);
-        if (spine)
-            aggregates_.spine_changed(at.node, level);
-        else
-            mark_stale(path, level + 1);
+        mark_changed(path, at.node, level);
         if (is_root(level)) {
             if (at.node->count == 1) shrink();
             return;
@@ -651,10 +672,7 @@ class Fiba {
         above.node->set_stale(left);
         if (!merge) above.node->set_stale(left + 1);
         aggregates_.level_changed(level);
-        if (aggregates_.on_spine(above.node, level + 1))
-            aggregates_.spine_changed(above.node, level + 1);
-        else
-            mark_stale(path, level + 2);
+        mark_changed(path, above.node, level + 1);
         if (merge) child_removed(path, level + 1);
     }
 
@@ -746,7 +764,7 @@ class Fiba {
             return true;
         }
         const Inner* at = inner(node);
-        for (uint32_t i = range.start ? child_of(at, *range.start) : 0; i < at->count; ++i)
+        for (uint32_t i = range.start ? fiba::child_of(at, *range.start) : 0; i < at->count; ++i)
             if (!scan_on(at->children[i], level - 1, range, visit)) return false;
         return true;
     }
@@ -762,7 +780,7 @@ class Fiba {
             return true;
         }
         const Inner* at = inner(node);
-        for (uint32_t i = range.stop ? child_of(at, *range.stop) + 1 : at->count; i-- > 0;)
+        for (uint32_t i = range.stop ? fiba::child_of(at, *range.stop) + 1 : at->count; i-- > 0;)
             if (!scan_back(at->children[i], level - 1, range, visit)) return false;
         return true;
     }

@@ -127,10 +127,14 @@ class Aggregates {
         if (in_prefix(leaf, position)) keep_prefix_before(position);
     }
 
-    // An entry was put at `position`, by moving those before it left or those from there on right.
-    void shifted(const LeafNode* leaf, uint32_t position, bool leftwards) { moved(leaf, position, leftwards); }
-    // The entry at `position` is gone, by moving those before it right or those after it left.
-    void closed(const LeafNode* leaf, uint32_t position, bool rightwards) { moved(leaf, position, rightwards); }
+    // An entry came to or left `position` of a leaf, for which those before it have moved, or those behind it.
+    void moved(const LeafNode* leaf, uint32_t position, bool before) {
+        bool suffix = in_suffix(leaf, position), prefix = in_prefix(leaf, position);
+        if (suffix && before) keep_suffix_after(position);
+        if (prefix && !before) keep_prefix_before(position);
+        if (suffix && !before) left_finger_moved();
+        if (prefix && before) right_finger_moved();
+    }
 
     // The aggregate of the right finger leaf, where all of it is known already.
     const Agg* known_prefix() const {
@@ -228,15 +232,6 @@ class Aggregates {
         if (prefix_to_ == kNone) return;
         prefix_to_ = std::min(prefix_to_, position);
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
-    }
-
-    // Entries before `position` have moved (`before`), or those behind it.
-    void moved(const LeafNode* leaf, uint32_t position, bool before) {
-        bool suffix = in_suffix(leaf, position), prefix = in_prefix(leaf, position);
-        if (suffix && before) keep_suffix_after(position);
-        if (prefix && !before) keep_prefix_before(position);
-        if (suffix && !before) left_finger_moved();
-        if (prefix && before) right_finger_moved();
     }
 
     void extend_suffix(const LeafNode* leaf) {
@@ -354,8 +349,8 @@ class Aggregates {
     void fold_part(Node* node, uint32_t level, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {
         if (level == 0) return fold_leaf(static_cast<LeafNode*>(node), range, below, above, fold);
         auto* at = static_cast<InnerNode*>(node);
-        uint32_t low = below ? child_at(at, *range.start) : 0;
-        uint32_t high = above ? child_at(at, *range.stop) : at->count - 1;
+        uint32_t low = below ? child_of(at, *range.start) : 0;
+        uint32_t high = above ? child_of(at, *range.stop) : at->count - 1;
         for (uint32_t i = low; i <= high && i < at->count; ++i) {
             bool from = below && i == low, to = above && i == high;
             if (from || to || on_spine(at->children[i], level - 1))
@@ -363,12 +358,6 @@ class Aggregates {
             else
                 fold_children(at, level, i, i + 1, fold);
         }
-    }
-
-    static uint32_t child_at(const InnerNode* node, const Time& time) {
-        uint32_t i = 0;
-        while (i + 1 < node->count && !less(time, node->first[i + 1])) ++i;
-        return i;
     }
 
     void fold_leaf(LeafNode* leaf, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {

@@ -55,7 +55,19 @@ struct alignas(16) Inner : Node {
     }
 };
 
-inline constexpr uint32_t kMostFanout = 64;  // one bit of Inner::valid each
+// The child that holds a time, or would: the last one that begins at or before it, and the first for all that is older.
+template <class Time, class Agg>
+uint32_t child_of(const Inner<Time, Agg>* node, const Time& time) {
+    uint32_t low = 1, high = node->count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (less(time, node->first[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low - 1;
+}
 
 inline uint64_t low_bits(uint32_t n) { return n >= 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1; }
 

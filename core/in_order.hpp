@@ -128,6 +128,29 @@ class InOrder {
         return partition([&](const Time& t) { return !less(time, t); });
     }
 
+    // The back is a stack whose elements know the aggregate from `back` to themselves.
+    void push_back(uint64_t back, Time time, Entry entry) {
+        Agg agg;
+        if (back < queue_.end()) {
+            agg = queue_[queue_.end() - 1].agg;
+            monoid_.append_entry(agg, entry);
+        } else {
+            agg = monoid_.of(entry);
+        }
+        queue_.push({std::move(time), std::move(entry), std::move(agg)});
+    }
+
+    // The newest element is in the back, and a value of its time joins it.
+    bool join_newest(uint64_t back, const Entry& entry) {
+        uint64_t last = queue_.end() - 1;
+        save(last);
+        if (!monoid_.merge(queue_[last].entry, entry)) return false;
+        Agg agg = back < last ? queue_[last - 1].agg : monoid_.of(queue_[last].entry);
+        if (back < last) monoid_.append_entry(agg, queue_[last].entry);
+        queue_[last].agg = std::move(agg);
+        return true;
+    }
+
     void save(uint64_t position) {
         if constexpr (Monoid::may_throw) undo_.push_back({position, queue_[position].entry, queue_[position].agg});
     }

@@ -98,16 +98,6 @@ class ColumnArgument {
     bool open_ = false;
 };
 
-Kinds kinds_from(const nb::tuple& kinds) {
-    Kinds found;
-    std::string time = nb::cast<std::string>(kinds[0]);
-    for (TimeKind kind : {TimeKind::integer, TimeKind::real, TimeKind::instant, TimeKind::pair})
-        if (time == name_of(kind)) found.time = kind;
-    if (!kinds[1].is_none()) found.codec = Ref::borrow(nb::object(kinds[1]).ptr());
-    found.value = nb::cast<std::string>(kinds[2]);
-    return found;
-}
-
 Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
     Bounds bounds{start.is_none() ? nullptr : start.ptr(), stop.is_none() ? nullptr : stop.ptr()};
     auto is = [&](const char* name) {
@@ -161,7 +151,7 @@ nb::object kinds_property(const Window& window) {
 }
 
 const char* result_type(Window& window, const nb::tuple& kinds_given) {
-    Kinds kinds = kinds_from(kinds_given);
+    Kinds kinds = kinds_from(kinds_given.ptr());
     bool reals = kinds.value == "float64";
     switch (window.out_for(kinds)) {
         case Out::integer: return "int64";
@@ -172,6 +162,20 @@ const char* result_type(Window& window, const nb::tuple& kinds_given) {
     }
 }
 
+// None is a size that nothing exceeds.
+Size size_from(TimeKind kind, PyObject* size) {
+    Size found;
+    found.unbounded = size == Py_None;
+    found.object = Ref::borrow(size);
+    if (found.unbounded || kind == TimeKind::object) return found;
+    if (kind == TimeKind::real)
+        found.length = PyFloat_AsDouble(size);
+    else
+        found.ticks = PyLong_AsLongLong(size);
+    if (PyErr_Occurred()) throw PythonError{};
+    return found;
+}
+
 nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::handle values, nb::handle size,
                  size_t count, nb::handle out) {
     window.require_free();  // an error of this call, not of its first round
@@ -180,23 +184,21 @@ nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::h
     slide.times = time_column.get();
     slide.values = value_column.get();
     slide.count = count;
-    if (PyLong_Check(size.ptr())) slide.size.ticks = PyLong_AsLongLong(size.ptr());
-    if (PyFloat_Check(size.ptr())) slide.size.length = PyFloat_AsDouble(size.ptr());
-    slide.size.object = Ref::borrow(size.ptr());
+    slide.size = size_from(kinds_from(kinds.ptr()).time, size.ptr());
     Ref result = none();
     if (out.is_none()) {
-        Ref error = caught([&] { window.slide(kinds_from(kinds), slide, &result); });
+        Ref error = caught([&] { window.slide(kinds_from(kinds.ptr()), slide, &result); });
         return nb::make_tuple(python(result), python(error));
     }
     ColumnArgument output(out, true);
     slide.out = output.output();
-    Ref error = caught([&] { window.slide(kinds_from(kinds), slide, nullptr); });
+    Ref error = caught([&] { window.slide(kinds_from(kinds.ptr()), slide, nullptr); });
     return nb::make_tuple(slide.row, python(error));
 }
 
 nb::object contents_of(Window& window) {
     Contents contents = window.freeze();
-    return nb::make_tuple(python(contents.times), python(contents.states));
+    return nb::make_tuple(python(contents.times), python(contents.states), window.wide(contents));
 }
 
 }  // namespace
@@ -254,8 +256,12 @@ to the stretch: "both", "left", "right" or "neither".
 (60, 50, 30))")
         .def(
             "evict_until",
-            [](Window& w, nb::handle time, bool inclusive) { return w.evict_until(time.ptr(), inclusive); },
-            "time"_a.none(), nb::kw_only(), "inclusive"_a = true,
+            [](Window& w, nb::handle time, nb::handle inclusive) {
+                int truth = PyObject_IsTrue(inclusive.ptr());
+                succeed(truth);
+                return w.evict_until(time.ptr(), truth);
+            },
+            "time"_a.none(), nb::kw_only(), "inclusive"_a.none() = true,
             R"(Remove every entry up to a time and return how many went.
 
 >>> from sash import Window, monoids
@@ -296,21 +302,24 @@ not known, or kept along a spine, is None.
             "_insert_many",
             [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle values) {
                 ColumnArgument time_column(times), value_column(values);
-                w.insert_many(kinds_from(kinds), time_column.get(), value_column.get());
+                w.insert_many(kinds_from(kinds.ptr()), time_column.get(), value_column.get());
             },
             "kinds"_a, "times"_a, "values"_a)
         .def("_slide", slide, "kinds"_a, "times"_a, "values"_a, "size"_a.none(), "count"_a, "out"_a.none())
         .def(
             "_scan",
             [](Window& w, nb::handle start, nb::handle stop, nb::handle closed, bool reverse, size_t limit,
-               bool states) { return python(w.scan(bounds_of(start, stop, closed), reverse, limit, states)); },
-            "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "states"_a)
+               const std::string& shown) {
+                Shown what = shown == "states" ? Shown::states : shown == "times" ? Shown::times : Shown::results;
+                return python(w.scan(bounds_of(start, stop, closed), reverse, limit, what));
+            },
+            "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "shown"_a)
         .def("_freeze", contents_of)
         .def(
             "_load",
-            [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states) {
-                w.load(kinds_from(kinds), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())});
+            [](Window& w, const nb::tuple& kinds, nb::list times, nb::list states, bool wide) {
+                w.load(kinds_from(kinds.ptr()), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())}, wide);
             },
-            "kinds"_a, "times"_a, "states"_a)
+            "kinds"_a, "times"_a, "states"_a, "wide"_a)
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
 }

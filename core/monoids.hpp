@@ -122,7 +122,7 @@ inline int64_t checked_sum(__int128 total) {
 }
 
 // Exact integer sums: partials are 128 bits wide, so no partial overflows and no answer depends on the tree's shape.
-template <class Self, class EntryType>
+template <class EntryType>
 struct IntegerSum : Counted {
     using Input = int64_t;
     using Entry = EntryType;
@@ -152,12 +152,9 @@ struct IntegerSum : Counted {
     static void store(Output& out, size_t row, Agg agg) { out.words[row] = checked_sum(agg); }
     static Ref state(Agg agg) { return python_int(agg); }
     static bool same(Agg a, Agg b) { return a == b; }
-    // What stood in the entry before `value` was merged into it: the one inverse in the core, and only for undoing a
-    // round whose result has no int64.
-    static Entry unmerged(Entry entry, Input value) { return entry - value; }
 };
 
-struct SumInt64 : IntegerSum<SumInt64, int64_t> {
+struct SumInt64 : IntegerSum<int64_t> {
     using IntegerSum::IntegerSum;
     static constexpr const char* name = "sum_int64";
     static constexpr bool folds = true;
@@ -176,7 +173,7 @@ struct SumInt64 : IntegerSum<SumInt64, int64_t> {
 };
 
 // Where two inputs of one time overflow int64 the window moves to this one: the same sums, entries as wide as partials.
-struct SumWide : IntegerSum<SumWide, __int128> {
+struct SumWide : IntegerSum<__int128> {
     using IntegerSum::IntegerSum;
     static constexpr const char* name = "sum_wide";
     static Entry thaw(PyObject* state) {
@@ -368,6 +365,7 @@ struct Bloom : Counted {
         Entry& operator=(Entry&&) noexcept = default;
     };
     static constexpr const char* name = "bloom";
+    static constexpr bool validates = true;        // not everything has a stable hash
     static constexpr uint32_t leaf_capacity = 32;  // setting an entry's bits is cheap, joining two bit sets is not
     static constexpr uint32_t fanout = 4;
     static constexpr Out out = Out::object;

@@ -136,6 +136,7 @@ class Reactive {
     void begin() { before_ = {front_, end_, size_}; }
     void commit() {
         undo_.clear();
+        if (undo_.capacity() > 4096) undo_.shrink_to_fit();
         replaced_.reset();
     }
     void rollback() {
@@ -217,9 +218,17 @@ class Reactive {
         leaf(p).entry = Entry();
         --size_;
         repair_path(p);
-        while (front_ < end_ && !leaf(front_).live) ++front_;
-        while (front_ < end_ && !leaf(end_ - 1).live) --end_;
+        // Holes at the ends are given up, with the times that were kept to search among them.
+        while (front_ < end_ && !leaf(front_).live) give_up(front_++);
+        while (front_ < end_ && !leaf(end_ - 1).live) give_up(--end_);
         if (store_.capacity > kLeast && size_ < store_.capacity / 8) rebuild(store_.capacity / 2);
+    }
+
+    void give_up(uint64_t p) {
+        if constexpr (!std::is_trivially_destructible_v<Time>) {
+            save_leaf(p);
+            leaf(p).time = Time();
+        }
     }
 
     // --- the flat tree ---------------------------------------------------------------------------

@@ -113,10 +113,12 @@ inline void require_ordered(const char* argument, PyObject* time) {
     int equal = same ? PyObject_IsTrue(same.get()) : -1;
     int ordered = equal < 0 ? -1 : PyObject_RichCompareBool(time, time, Py_LT);
     if (ordered < 0) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
+        bool unordered = PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) ||
+                         PyErr_ExceptionMatches(PyExc_ArithmeticError);  // arrays and Decimal's NaN raise these
+        if (!unordered) throw PythonError{};
         PyErr_Clear();
     }
-    if (equal != 1 || ordered < 0) fail_time(argument, time, wrong);
+    if (equal != 1 || ordered < 0 || PyBool_Check(time)) fail_time(argument, time, wrong);
 }
 
 inline int64_t single_time(const TimeFormat& format, PyObject* time, const char* argument) {
@@ -185,6 +187,7 @@ inline Ref python_time(const TimeFormat&, const Ref& time) { return time; }
 
 // A size as the window's own time difference: ticks, a float, or any object that subtracts from a time.
 struct Size {
+    bool unbounded = false;  // longer than any two times are apart: nothing ever leaves
     int64_t ticks = 0;
     double length = 0;
     Ref object;
@@ -193,6 +196,7 @@ struct Size {
 // Everything up to this edge has left the window (newest - size, newest]. The newest time itself always stays, also
 // where a float's rounding or int64's lower end would say otherwise; false where nothing can have left.
 inline bool far_edge(const TimeFormat& format, int64_t newest, const Size& size, int64_t& edge) {
+    if (size.unbounded) return false;
     if (format.kind == TimeKind::real) {
         edge = std::min(word_of(double_of(newest) - size.length), newest - 1);
         return newest != INT64_MIN;
@@ -202,6 +206,7 @@ inline bool far_edge(const TimeFormat& format, int64_t newest, const Size& size,
 
 // A pair is (timestamp, id): its size is a difference of timestamps.
 inline bool far_edge(const TimeFormat&, Pair newest, const Size& size, Pair& edge) {
+    if (size.unbounded) return false;
     int64_t first;
     if (__builtin_sub_overflow(first_of(newest), size.ticks, &first)) return false;
     edge = pair_of(first, INT64_MAX);
@@ -210,6 +215,8 @@ inline bool far_edge(const TimeFormat&, Pair newest, const Size& size, Pair& edg
 
 inline bool far_edge(const TimeFormat&, const Ref& newest, const Size& size, Ref& edge) {
     edge = Ref::steal(PyNumber_Subtract(newest.get(), size.object.get()));
+    if (edge && !less(edge, newest))
+        fail(ErrorKind::argument, "size: " + shown(size.object.get()) + " is no size of a window; give one above 0.");
     if (edge) return true;
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
     PyErr_Clear();

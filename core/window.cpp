@@ -17,12 +17,6 @@ const std::vector<std::pair<std::string, Maker>>& registry() {
     return makers;
 }
 
-TimeKind time_kind(PyObject* name) {
-    for (TimeKind kind : {TimeKind::integer, TimeKind::real, TimeKind::instant, TimeKind::pair})
-        if (PyUnicode_CompareWithASCIIString(name, name_of(kind)) == 0) return kind;
-    return TimeKind::object;
-}
-
 }  // namespace
 
 const std::vector<std::string>& structure_names() {
@@ -43,20 +37,33 @@ Window::Window(PyObject* monoid, const std::string& structure, const Options& op
 
 // --- kinds ---------------------------------------------------------------------------------------
 
+Kinds kinds_from(PyObject* tuple) {
+    Kinds found;
+    for (TimeKind kind : {TimeKind::integer, TimeKind::real, TimeKind::instant, TimeKind::pair})
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(tuple, 0), name_of(kind)) == 0) found.time = kind;
+    PyObject* codec = PyTuple_GetItem(tuple, 1);
+    if (codec != Py_None) found.codec = Ref::borrow(codec);
+    found.value = PyUnicode_AsUTF8(PyTuple_GetItem(tuple, 2));
+    return found;
+}
+
 Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
     Ref found = call(imported("sash.columns", "kinds_of").get(), monoid_.get(),
                      python_pair(Ref::borrow(time), Ref::borrow(value)).get());
-    return {time_kind(PyTuple_GetItem(found.get(), 0)), Ref::borrow(PyTuple_GetItem(found.get(), 1)),
-            PyUnicode_AsUTF8(PyTuple_GetItem(found.get(), 2))};
+    return kinds_from(found.get());
 }
 
 std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) const {
     Recipe recipe{{kinds.time, kinds.codec}, "object", {monoid_, kinds.value == "float64"}, options_};
-    PyObject* native = PyDict_GetItemString(native_.get(), kinds.value.c_str());
-    if (monoid)
+    if (monoid) {
         recipe.monoid = monoid;
-    else if (native && kinds.time != TimeKind::object)
-        recipe.monoid = PyUnicode_AsUTF8(native);
+    } else if (kinds.time != TimeKind::object) {
+        for (Py_ssize_t i = 0; i < PyTuple_Size(native_.get()); ++i) {
+            PyObject* pair = PyTuple_GET_ITEM(native_.get(), i);
+            if (kinds.value == PyUnicode_AsUTF8(PyTuple_GetItem(pair, 0)))
+                recipe.monoid = PyUnicode_AsUTF8(PyTuple_GetItem(pair, 1));
+        }
+    }
     std::unique_ptr<Engine> engine = maker_(recipe);
     if (!engine) fail(ErrorKind::argument, "monoid: the core has none called " + recipe.monoid + ".");
     return engine;
@@ -69,21 +76,49 @@ std::unique_ptr<Engine> Window::undecided() const { return make({TimeKind::objec
 // the window without kinds.
 template <class Do>
 void Window::change(const Kinds& kinds, Do&& work) {
-    ++version_;
-    if (engine_) return work();
+    if (engine_) {
+        work();
+        ++version_;
+        return;
+    }
     engine_ = make(kinds);
     kinds_ = kinds;
     try {
         work();
+        ++version_;
     } catch (...) {
-        if (engine_->size() == 0) engine_.reset();
+        if (engine_->size() == 0)
+            engine_.reset();
+        else
+            ++version_;
         throw;
     }
 }
 
+// The columns were made for kinds that another thread, or an iterator that fed them, may have decided otherwise since.
+void Window::require_kinds(const Kinds& kinds, const Column& times, const Column& values) const {
+    bool same = true;
+    if (engine_) {
+        same = kinds.time == kinds_.time && kinds.value == kinds_.value && bool(kinds.codec) == bool(kinds_.codec);
+        if (same && kinds.codec) {
+            int equal = PyObject_RichCompareBool(kinds.codec.get(), kinds_.codec.get(), Py_EQ);
+            succeed(equal);
+            same = equal;
+        }
+    }
+    const void* time_rows = times.words;
+    if (kinds.time == TimeKind::real) time_rows = times.reals;
+    if (kinds.time == TimeKind::object) time_rows = times.objects;
+    const void* value_rows = values.objects;
+    if (kinds.value == "int64") value_rows = values.words;
+    if (kinds.value == "float64") value_rows = values.reals;
+    if (!same || (times.size && (!time_rows || (!value_rows && kinds.value != "any"))) || times.size != values.size)
+        fail(ErrorKind::concurrent, "window: its kinds were decided while this batch was being read; try again.");
+}
+
 void Window::widen(const Contents& contents) {
     std::unique_ptr<Engine> wide = make(kinds_, SumWide::name);
-    wide->load(contents);
+    if (!wide->load(contents)) fail(ErrorKind::overflow, "sum: an entry does not fit 128 bits.");
     combines_before_ += engine_->combines();
     engine_ = std::move(wide);
 }
@@ -93,10 +128,11 @@ void Window::widen(const Contents& contents) {
 void Window::insert(PyObject* time, PyObject* value) {
     Held held(*this);
     if (engine_) {
+        if (!engine_->insert(time, value)) {
+            widen(engine_->freeze());
+            engine_->insert(time, value);
+        }
         ++version_;
-        if (engine_->insert(time, value)) return;
-        widen(engine_->freeze());
-        engine_->insert(time, value);
         return;
     }
     change(kinds_of(time, value), [&] { engine_->insert(time, value); });
@@ -104,6 +140,7 @@ void Window::insert(PyObject* time, PyObject* value) {
 
 void Window::insert_many(const Kinds& kinds, const Column& times, const Column& values) {
     Held held(*this);
+    require_kinds(kinds, times, values);
     Batch batch;
     batch.times = times;
     batch.values = values;
@@ -114,6 +151,7 @@ void Window::insert_many(const Kinds& kinds, const Column& times, const Column& 
 
 void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
     Held held(*this);
+    require_kinds(kinds, slide.times, slide.values);
     change(kinds, [&] {
         for (;;) {
             try {
@@ -166,9 +204,9 @@ Ref Window::newest() {
     Held held(*this);
     return engine_ ? engine_->newest() : none();
 }
-Ref Window::scan(const Bounds& bounds, bool reverse, size_t limit, bool states) {
+Ref Window::scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown) {
     Held held(*this);
-    if (engine_) return engine_->scan(bounds, reverse, limit, states);
+    if (engine_) return engine_->scan(bounds, reverse, limit, shown);
     return python_pair(python_list(), python_list());
 }
 Ref Window::nodes() {
@@ -191,14 +229,24 @@ Contents Window::freeze() {
     return engine_ ? engine_->freeze() : Contents{python_list(), python_list()};
 }
 
-void Window::load(const Kinds& kinds, const Contents& contents) {
+// Do these contents need the wider entries? Two parts of one time may, before the window itself does.
+bool Window::wide(const Contents& contents) const {
+    if (engine_ && engine_->wide()) return true;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(contents.states.get()); ++i) {
+        int overflow = 0;
+        PyObject* state = PyList_GET_ITEM(contents.states.get(), i);
+        if (kinds_.value == "int64" && PyLong_Check(state)) PyLong_AsLongLongAndOverflow(state, &overflow);
+        if (overflow) return true;
+    }
+    return false;
+}
+
+void Window::load(const Kinds& kinds, const Contents& contents, bool wide) {
     Held held(*this);
-    ++version_;
-    const char* wide = kinds.value == "wide" ? SumWide::name : nullptr;
-    std::unique_ptr<Engine> engine = make(kinds, wide);
+    std::unique_ptr<Engine> engine = make(kinds, wide ? SumWide::name : nullptr);
     engine->load(contents);
+    ++version_;
     kinds_ = kinds;
-    if (wide) kinds_.value = "int64";
     engine_ = std::move(engine);
 }
 

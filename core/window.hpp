@@ -20,6 +20,7 @@ struct Kinds {
     std::string value;  // "int64", "float64", "any" or "object"
 };
 
+Kinds kinds_from(PyObject* tuple);
 const std::vector<std::string>& structure_names();
 
 class Window {
@@ -37,7 +38,7 @@ class Window {
     size_t size();
     Ref oldest();
     Ref newest();
-    Ref scan(const Bounds& bounds, bool reverse, size_t limit, bool states);
+    Ref scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown);
     Ref nodes();
     void check();
     uint64_t combines();
@@ -48,7 +49,8 @@ class Window {
     const Kinds* kinds() const { return engine_ ? &kinds_ : nullptr; }
     Out out_for(const Kinds& kinds);
     Contents freeze();
-    void load(const Kinds& kinds, const Contents& contents);
+    bool wide(const Contents& contents) const;
+    void load(const Kinds& kinds, const Contents& contents, bool wide);
     void copy_from(Window& other);
 
     const Ref& monoid() const { return monoid_; }
@@ -77,6 +79,7 @@ class Window {
     };
 
     Kinds kinds_of(PyObject* time, PyObject* value) const;
+    void require_kinds(const Kinds& kinds, const Column& times, const Column& values) const;
     std::unique_ptr<Engine> make(const Kinds& kinds, const char* monoid = nullptr) const;
     std::unique_ptr<Engine> undecided() const;
     template <class Do>

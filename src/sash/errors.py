@@ -3,6 +3,16 @@
 from typing import Any
 
 
+def shown(value: object) -> str:
+    """Give a value as an error names it: its repr, on one line and not too long."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"an object of type {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 class SashError(Exception):
     """Every error that sash raises on purpose."""
 

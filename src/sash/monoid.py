@@ -8,7 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sash.errors import KindError
+import numpy as np
+
+from sash.errors import ArgumentError, KindError, shown
+
+# The core's monoids, each with the kind of value it reads; only sash.monoids has a use for them.
+_NATIVE = {
+    ("int64", "sum_int64"),
+    ("float64", "sum_float64"),
+    ("float64", "geomean"),
+    ("any", "count"),
+    ("any", "bloom"),
+    *((kind, name) for kind in ("int64", "float64") for name in ("min", "max", "first", "last", "maxcount")),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,25 +46,32 @@ class Monoid:
     version: str | None = None
     column: str | None = None
     dtype: str | None = None
-    native: dict[str, str] = field(default_factory=dict, repr=False)
+    native: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what could never be called."""
         for argument in ("combine", "lift", "lower"):
             function = getattr(self, argument)
             if not callable(function) and not (function is None and argument != "combine"):
-                raise KindError(f"{argument}: {function!r} cannot be called; give a function.")
+                raise KindError(f"{argument}: {shown(function)} cannot be called; give a function.")
+
+        for form in self.native:
+            if form not in _NATIVE:
+                raise ArgumentError(f"native: {shown(form)} is no form of a monoid in the core; leave it out.")
 
     def empty(self) -> Any:
         """Give the result of a window that holds nothing: the identity, lowered."""
         return self.identity if self.lower is None else self.lower(self.identity)
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.name, self.version, self.column, self.dtype, self.combine, self.lift, self.lower)
+        return (self.name, self.version, self.column, self.dtype, self.combine, self.lift, self.lower, self.native)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are the same operator by name, version and functions."""
-        return self._key() == other._key() if isinstance(other, Monoid) else NotImplemented
+        """Tell whether both are the same operator by name, version, functions and identity."""
+        if not isinstance(other, Monoid):
+            return NotImplemented
+        same = self.identity is other.identity or bool(np.all(self.identity == other.identity))
+        return same and self._key() == other._key()
 
     def __hash__(self) -> int:
         """Hash by name and version, which equal monoids share."""

@@ -17,20 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from sash.errors import ArgumentError, KindError
+from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Monoid
+from sash.times import as_number
 
 _NUMBERS = ("int64", "float64")
-_DTYPES: dict[Any, str] = {int: "int64", float: "float64", object: "object"}
 
 
 def _dtype(dtype: Any) -> str | None:
     if dtype is None:
         return None
-    name = _DTYPES.get(dtype, dtype) if isinstance(dtype, (type, str)) else str(dtype)
+    try:
+        name = "object" if dtype is object else np.dtype(dtype).name
+    except TypeError:
+        name = None
     if name not in ("int64", "float64", "object"):
-        raise ArgumentError(f'dtype: {dtype!r} is not known; give "int64", "float64", "object" or None.')
-    return str(name)
+        raise ArgumentError(f'dtype: {shown(dtype)} is not known; give "int64", "float64", "object" or None.')
+    return name
+
+
+def _plain(value: Any) -> Any:
+    """Give a NumPy number as Python's own: NumPy's wrap around silently."""
+    number = as_number(value)
+    return value if number is None else number
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -38,8 +47,8 @@ def _dtype(dtype: Any) -> str | None:
 
 def _summand(value: Any) -> Any:
     if value is None or isinstance(value, (str, bytes)):
-        raise KindError(f"value: {value!r} cannot be summed; give a number.")
-    return value
+        raise KindError(f"value: {shown(value)} cannot be summed; give a number.")
+    return _plain(value)
 
 
 def sum(column: str | None = None, *, dtype: Any = None) -> Monoid:
@@ -56,7 +65,7 @@ def sum(column: str | None = None, *, dtype: Any = None) -> Monoid:
         name="sum",
         column=column,
         dtype=_dtype(dtype),
-        native={"int64": "sum_int64", "float64": "sum_float64"},
+        native=(("int64", "sum_int64"), ("float64", "sum_float64")),
     )
 
 
@@ -73,7 +82,7 @@ def count(column: str | None = None) -> Monoid:
         commutative=True,
         name="count",
         column=column,
-        native={"any": "count"},
+        native=(("any", "count"),),
     )
 
 
@@ -83,7 +92,7 @@ def count(column: str | None = None) -> Monoid:
 def _present(value: Any) -> Any:
     if value is None:
         raise KindError("value: None is no value; leave it out.")
-    return value
+    return _plain(value)
 
 
 def _before(a: Any, b: Any) -> bool:
@@ -125,7 +134,7 @@ def _of_one(name: str, combine: Callable[[Any, Any], Any], commutative: bool, co
         name=name,
         column=column,
         dtype=_dtype(dtype),
-        native=dict.fromkeys(_NUMBERS, name),
+        native=tuple((kind, name) for kind in _NUMBERS),
     )
 
 
@@ -171,7 +180,7 @@ def maxcount(column: str | None = None, *, dtype: Any = None) -> Monoid:
         name="maxcount",
         column=column,
         dtype=_dtype(dtype),
-        native=dict.fromkeys(_NUMBERS, "maxcount"),
+        native=tuple((kind, "maxcount") for kind in _NUMBERS),
     )
 
 
@@ -180,10 +189,13 @@ def maxcount(column: str | None = None, *, dtype: Any = None) -> Monoid:
 
 def _log(value: Any) -> tuple[float, int]:
     if isinstance(value, (str, bytes)) or value is None:
-        raise KindError(f"value: {value!r} is not a number; give a float or an int.")
-    number = float(value)
+        raise KindError(f"value: {shown(value)} is not a number; give a float or an int.")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ArgumentError(f"value: {shown(value)} does not fit float64; give a smaller number.") from None
     if number < 0:
-        raise ArgumentError(f"value: {value!r} has no geometric mean; give a number that is not negative.")
+        raise ArgumentError(f"value: {shown(value)} has no geometric mean; give a number that is not negative.")
     return (math.log(number) if number else -math.inf), 1
 
 
@@ -205,7 +217,7 @@ def geomean(column: str | None = None) -> Monoid:
         commutative=True,
         name="geomean",
         column=column,
-        native={"float64": "geomean"},
+        native=(("float64", "geomean"),),
     )
 
 
@@ -230,7 +242,7 @@ def stable_hash(value: Any) -> int:
         return _digest(b"s" + value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bytes):
         return _digest(b"b" + value)
-    raise KindError(f"value: {value!r} has no stable hash; give an int, float, str or bytes.")
+    raise KindError(f"value: {shown(value)} has no stable hash; give an int, float, str or bytes.")
 
 
 def _mixed(number: int) -> int:
@@ -307,7 +319,7 @@ def bloom(column: str | None = None) -> Monoid:
         commutative=True,
         name="bloom",
         column=column,
-        native={"any": "bloom"},
+        native=(("any", "bloom"),),
     )
 
 

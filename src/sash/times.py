@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from sash.errors import ArgumentError, KindError
+from sash.errors import ArgumentError, KindError, shown
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_LONG = timedelta(days=36500)  # what fits int64 in nanoseconds, and more than enough to be exact about
+_MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 
 
 def as_float(value: Any) -> float | None:
     """Give a NumPy number as a float, and anything else as None."""
-    return float(value) if isinstance(value, (np.floating, np.integer)) else None
+    return float(value) if isinstance(value, np.floating) or is_integer(value) else None
 
 
 def as_number(value: Any) -> int | float | None:
     """Give a number, Python's or NumPy's, as Python's own; anything else as None."""
-    if isinstance(value, (bool, np.bool_, np.integer)):
+    if isinstance(value, (bool, np.bool_)) or is_integer(value):
         return int(value)
     if isinstance(value, np.floating):
         return float(value)
@@ -32,8 +34,8 @@ def as_number(value: Any) -> int | float | None:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether this is an int, Python's or NumPy's; bool is not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    """Tell whether this is an int, Python's or NumPy's; bool is not, nor is timedelta64, which NumPy calls one."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_pandas(time: Any) -> bool:
@@ -44,7 +46,7 @@ def is_pandas(time: Any) -> bool:
 def kind_of(time: Any, argument: str = "time") -> tuple[str, "Instants | None"]:
     """Give the kind of a window whose first time this is, and for instants how they are kept."""
     if time is None or isinstance(time, (bool, np.bool_)):
-        raise KindError(f"{argument}: {time!r} is not a time; give a number, a datetime or another ordered value.")
+        raise KindError(f"{argument}: {shown(time)} is not a time; give a number, a datetime or another ordered value.")
     if is_integer(time):
         return "int", None
     if isinstance(time, (float, np.floating)):
@@ -89,15 +91,18 @@ class Instants:
     def encode(self, time: Any, argument: str = "time") -> int:
         """Give the ticks of one instant."""
         if not isinstance(time, (datetime, np.datetime64)):
-            raise KindError(f"{argument}: {time!r} is not a datetime, but this window's times are; give {self.wanted}.")
+            raise KindError(
+                f"{argument}: {shown(time)} is not a datetime, but this window's times are; give {self.wanted}."
+            )
         _require_time(time, argument)
         aware = isinstance(time, datetime) and time.utcoffset() is not None
         if aware != self.aware:
             given = "has a time zone" if aware else "has no time zone"
-            raise KindError(f"{argument}: {time!r} {given}; this window takes {self.wanted}.")
+            raise KindError(f"{argument}: {shown(time)} {given}; this window takes {self.wanted}.")
         if isinstance(time, datetime) and not is_pandas(time):
             ticks = (time - (_EPOCH_UTC if aware else _EPOCH)) // _MICROSECOND
             if self.unit == "us":
+                self._require_shown(np.asarray([ticks]), argument)
                 return ticks
             given64 = np.datetime64(ticks, "us")
         else:
@@ -115,16 +120,32 @@ class Instants:
         if changed.any():
             lost = times[changed][0]
             raise ArgumentError(
-                f"{_at(argument, changed)}: {lost!r} is not a whole number of this window's ticks of one {self.unit}, "
-                f"or too far away for them; give times of that unit."
+                f"{_at(argument, changed)}: {shown(lost)} is not a whole number of this window's ticks "
+                f"of one {self.unit}, or too far away for them; give times of that unit."
             )
         ticks: np.ndarray[Any, Any] = np.ascontiguousarray(kept.view(np.int64))
+        self._require_shown(ticks, argument)
         return ticks
+
+    def _require_shown(self, ticks: "np.ndarray[Any, Any]", argument: str) -> None:
+        """Refuse instants that could be kept but not shown: datetime ends with the year 9999."""
+        if self.shown_as != "datetime" or not ticks.size:
+            return
+        for at in (int(ticks.argmin()), int(ticks.argmax())):
+            try:
+                self.decode(int(ticks[at]))
+            except (OverflowError, ValueError):
+                where = argument if argument == "time" else f"{argument}[{at}]"
+                raise ArgumentError(
+                    f"{where}: {np.datetime64(int(ticks[at]), self.unit)} is no datetime in this window's zone; "  # type: ignore[call-overload]
+                    f"give one from the year 1 to 9999."
+                ) from None
 
     def decode(self, ticks: int) -> Any:
         """Give the instant of so many ticks, as the first one was given."""
         if self.shown_as == "datetime":
-            time = (_EPOCH_UTC if self.aware else _EPOCH) + ticks * _MICROSECOND
+            microseconds = ticks if self.unit == "us" else ticks * _MICROSECONDS[self.unit]
+            time = (_EPOCH_UTC if self.aware else _EPOCH) + microseconds * _MICROSECOND
             return time.astimezone(self.zone) if self.aware else time
         time64 = np.datetime64(ticks, self.unit)  # type: ignore[call-overload]
         if self.shown_as == "numpy":
@@ -134,14 +155,23 @@ class Instants:
         stamp = pandas.Timestamp(time64)
         return stamp.tz_localize("UTC").tz_convert(self.zone) if self.aware else stamp
 
-    def size(self, size: Any) -> int:
-        """Give a difference of times in ticks."""
-        if not isinstance(size, (timedelta, np.timedelta64)) or size != size:
-            raise KindError(f"size: {size!r} is no difference of datetimes; give a timedelta.")
+    def size(self, size: Any) -> int | None:
+        """Give a difference of times in ticks, or None where it is longer than int64 can say."""
+        generic = isinstance(size, np.timedelta64) and np.datetime_data(size.dtype)[0] == "generic"
+        if not isinstance(size, (timedelta, np.timedelta64)) or size != size or generic:
+            raise KindError(f"size: {shown(size)} is no difference of datetimes; give a timedelta.")
+        if isinstance(size, timedelta) and abs(size) > _LONG:
+            return None if size > timedelta(0) else -1
         given = size.to_timedelta64() if hasattr(size, "to_timedelta64") else np.timedelta64(size)
-        kept = given.astype(f"timedelta64[{self.unit}]")
-        if kept.astype(given.dtype) != given:
-            raise ArgumentError(f"size: {size!r} is not a whole number of this window's ticks of one {self.unit}.")
+        try:
+            kept = given.astype(f"timedelta64[{self.unit}]")
+            exact = bool(kept.astype(given.dtype) == given)
+        except TypeError:  # months and years are no number of days
+            exact = False
+        if not exact:
+            raise ArgumentError(
+                f"size: {shown(size)} is not a whole number of this window's ticks, one {self.unit}; give one that is."
+            )
         return int(kept.view(np.int64))
 
     @property

@@ -5,18 +5,20 @@ calls (`insert`, `evict`, `query`) go straight to the core.
 """
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sash import _core, columns
 from sash.columns import Kinds
-from sash.errors import ArgumentError, KindError, SlideError
+from sash.errors import ArgumentError, KindError, SlideError, shown
 from sash.monoid import Monoid
-from sash.times import is_integer
+from sash.times import as_number, is_integer
 
 STRUCTURES: tuple[str, ...] = tuple(_core.structures())
 _CHUNK = 512
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class _Option(NamedTuple):
@@ -74,9 +76,9 @@ class Window(_core.Window):
         "fiba", which otherwise chooses them by what the monoid costs.
         """
         if not isinstance(monoid, Monoid):
-            raise KindError(f"monoid: {monoid!r} is not a Monoid; give one of sash.monoids or a sash.Monoid.")
+            raise KindError(f"monoid: {shown(monoid)} is not a Monoid; give one of sash.monoids or a sash.Monoid.")
         if structure not in STRUCTURES:
-            raise ArgumentError(f"structure: {structure!r} is not known; give one of {', '.join(STRUCTURES)}.")
+            raise ArgumentError(f"structure: {shown(structure)} is not known; give one of {', '.join(STRUCTURES)}.")
         options = {"min_arity": min_arity, "leaf_capacity": leaf_capacity, "fanout": fanout}
         given = {name: _checked_option(structure, name, value) for name, value in options.items() if value is not None}
         super().__init__(monoid, structure, *({"min_arity": 4, "leaf_capacity": 0, "fanout": 0} | given).values())
@@ -106,7 +108,7 @@ class Window(_core.Window):
         >>> list(w.items())
         [(1, 20), (2, 40)]
         """
-        kinds, time_column, value_column = columns.batch(self.monoid, self._kinds, times, values)
+        kinds, time_column, value_column = columns.batch(self, times, values)
         if kinds is not None and len(time_column):
             self._insert_many(kinds, time_column, value_column)
 
@@ -124,18 +126,18 @@ class Window(_core.Window):
         array([   1,   11,  110, 1100])
         """
         if at not in ("each", "end"):
-            raise ArgumentError(f'at: {at!r} is not known; give "each" or "end".')
+            raise ArgumentError(f'at: {shown(at)} is not known; give "each" or "end".')
         if (size is None) == (count is None):
-            raise ArgumentError(f"size: {size!r} came with count={count!r}; give one of the two.")
+            raise ArgumentError(f"size: {shown(size)} came with count={shown(count)}; give one of the two.")
         if count is not None and not is_integer(count):
-            raise KindError(f"count: {count!r} is not an int; give an int of at least 1.")
+            raise KindError(f"count: {shown(count)} is not an int; give an int of at least 1.")
         if count is not None and count < 1:
-            raise ArgumentError(f"count: {count!r} is no size of a window; give an int of at least 1.")
-        kinds, time_column, value_column = columns.batch(self.monoid, self._kinds, times, values)
+            raise ArgumentError(f"count: {shown(count)} is no size of a window; give an int of at least 1.")
+        kinds, time_column, value_column = columns.batch(self, times, values)
         if kinds is None:
             return self.query() if at == "end" else np.empty(0)
         width = _checked_size(kinds, size, time_column) if count is None else None
-        steps = int(count) if count is not None else 0
+        steps = min(int(count), 2**62) if count is not None else 0
         if at == "end":
             result, error = self._slide(kinds, time_column, value_column, width, steps, None)
             if error is not None:
@@ -156,11 +158,11 @@ class Window(_core.Window):
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the times, oldest first."""
-        return (time for time, _ in self.items())
+        return (time for time, _ in self._walk(None, None, "both", False, "times"))
 
     def __reversed__(self) -> Iterator[Any]:
         """Iterate over the times, newest first."""
-        return (time for time, _ in self.items(reverse=True))
+        return (time for time, _ in self._walk(None, None, "both", True, "times"))
 
     def items(
         self, start: Any = None, stop: Any = None, *, closed: str = "both", reverse: bool = False
@@ -173,33 +175,41 @@ class Window(_core.Window):
         >>> list(w.items(2, None)), list(w.items(reverse=True, closed="left", stop=3))
         ([(2, 2), (3, 1)], [(2, 2), (1, 1)])
         """
-        return self._chunks(start, stop, closed, reverse, states=False)
+        return self._walk(start, stop, closed, bool(reverse), "results")
 
-    def _chunks(self, start: Any, stop: Any, closed: str, reverse: bool, states: bool) -> Iterator[tuple[Any, Any]]:
-        chunk = self._scan(start, stop, closed, reverse, _CHUNK, states)
-        return self._walk(chunk, start, stop, closed, reverse, states)
+    def _walk(self, start: Any, stop: Any, closed: str, reverse: bool, shown: str) -> Iterator[tuple[Any, Any]]:
+        """Read the first chunk now, so that a wrong argument is told now, and the others as they are needed."""
+        return self._chunks(
+            self._scan(start, stop, closed, reverse, _CHUNK, shown), self._version, start, stop, closed, reverse, shown
+        )
 
-    def _walk(
+    def _chunks(
         self,
         chunk: tuple[list[Any], list[Any]],
+        version: int,
         start: Any,
         stop: Any,
         closed: str,
         reverse: bool,
-        states: bool,
+        shown: str,
     ) -> Iterator[tuple[Any, Any]]:
-        version = self._version
-        while chunk[0]:
-            for pair in zip(*chunk, strict=True):
-                if self._version != version:
-                    raise RuntimeError("window changed while it was iterated over")
+        while True:
+            for pair in zip_longest(*chunk):
+                self._require_version(version)
                 yield pair
+            self._require_version(version)
+            if len(chunk[0]) < _CHUNK:
+                return
             last = chunk[0][-1]
             if reverse:
                 stop, closed = last, {"both": "left", "right": "neither"}.get(closed, closed)
             else:
                 start, closed = last, {"both": "right", "left": "neither"}.get(closed, closed)
-            chunk = self._scan(start, stop, closed, reverse, _CHUNK, states)
+            chunk = self._scan(start, stop, closed, reverse, _CHUNK, shown)
+
+    def _require_version(self, version: int) -> None:
+        if self._version != version:
+            raise RuntimeError("window changed while it was iterated over")
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both hold the same entries for the same monoid; their structures may differ."""
@@ -207,22 +217,20 @@ class Window(_core.Window):
             return NotImplemented
         if self.monoid != other.monoid or len(self) != len(other):
             return False
-        mine = self._chunks(None, None, "both", False, states=True)
-        theirs = other._chunks(None, None, "both", False, states=True)
-        return all(
-            a is b or a == b for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True)
-        )
+        mine = self._walk(None, None, "both", False, "states")
+        theirs = other._walk(None, None, "both", False, "states")
+        return all(_same(a, b) for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True))
 
     def __repr__(self) -> str:
         """Show the monoid, the structure and what is inside, not the entries."""
-        inside = f"{len(self)} entries from {self.oldest!r} to {self.newest!r}" if len(self) else "empty"
+        inside = f"{len(self)} entries from {shown(self.oldest)} to {shown(self.newest)}" if len(self) else "empty"
         return f"<Window of {self.monoid!r}, {self.structure}, {inside}>"
 
     # --- copies -----------------------------------------------------------------------------------
 
     def copy(self) -> "Window":
         """Give a window of its own with the same entries, shape and counters. O(n)."""
-        twin = type(self)(self.monoid, structure=self.structure, **self._options)
+        twin = _blank(type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
         twin._copy_from(self)
         return twin
 
@@ -234,60 +242,82 @@ class Window(_core.Window):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the entries; the tree is built anew from them."""
-        kinds = self._kinds
-        contents = self._freeze()
-        return _restored, (type(self), self.monoid, self._structure, self._options, kinds, *contents)
+        made = (type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
+        return _restored, (made, self._kinds, *self._freeze())
 
 
-def _restored(
-    cls: type[Window],
-    monoid: Monoid,
-    structure: str,
-    options: dict[str, int],
-    kinds: Kinds | None,
-    times: list[Any],
-    states: list[Any],
+def _blank(
+    cls: type[Window], monoid: Monoid, structure: str, options: dict[str, int], attributes: dict[str, Any] | None
 ) -> Window:
-    window = cls(monoid, structure=structure, **options)
-    if kinds is not None:
-        wide = monoid.name == "sum" and kinds[2] == "int64" and any(abs(state) >= 2**63 for state in states)
-        window._load((*kinds[:2], "wide") if wide else kinds, times, states)
+    """Make an empty window of a class whose own `__init__` may want other arguments."""
+    window = cls.__new__(cls)
+    Window.__init__(window, monoid, structure=structure, **options)
+    if attributes:
+        window.__dict__.update(attributes)
     return window
+
+
+def _restored(made: Any, kinds: Kinds | None, times: list[Any], states: list[Any], wide: bool) -> Window:
+    window = _blank(*made)
+    if kinds is not None:
+        window._load(kinds, times, states, wide)
+    return window
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Tell whether two times or states are equal; NaN is the same as NaN here, also inside a state."""
+    if a is b or (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))):
+        return True
+    return bool(a == b) or bool(a != a and b != b)
 
 
 def _checked_option(structure: str, name: str, value: Any) -> int:
     structures, least, most = _OPTIONS[name]
     if structure not in structures:
         raise ArgumentError(
-            f"{name}: {value!r} came with structure {structure!r}; only {' and '.join(structures)} can be given it."
+            f"{name}: {shown(value)} came with structure {shown(structure)}; only {' and '.join(structures)} take it."
         )
     if not is_integer(value):
-        raise KindError(f"{name}: {value!r} is not an int; give an int from {least} to {most}.")
+        raise KindError(f"{name}: {shown(value)} is not an int; give an int from {least} to {most}.")
     if not least <= value <= most:
         raise ArgumentError(f"{name}: {value} is out of range; give an int from {least} to {most}.")
     return int(value)
 
 
 def _checked_size(kinds: Kinds, size: Any, times: columns.Column) -> Any:
-    """Give the size as a difference in the window's own ticks."""
+    """Give the size as a difference in the window's own ticks; None is one that nothing exceeds."""
     kind, codec, _ = kinds
+    if kind == "object":
+        return _checked_object_size(size, times)
+    ticks: float | None
     if codec is not None:
-        size = codec.size(size)
-    elif kind in ("int", "pair"):
-        if not is_integer(size):
-            raise KindError(f"size: {size!r} is not an int, but this window's times are ints; give an int above 0.")
-        size = min(int(size), 2**63 - 1)
+        ticks = codec.size(size)
     elif kind == "float":
-        if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
-            raise KindError(f"size: {size!r} is not a number, but this window's times are floats; give one above 0.")
-        size = float(size)
-    elif len(times):
-        try:
-            times[0] - size
-        except TypeError:
-            raise KindError(f"size: {size!r} cannot be subtracted from the time {times[0]!r}; use count=.") from None
-    if kind != "object" and not size > 0:
-        raise ArgumentError(f"size: {size!r} is no size of a window; give one above 0.")
+        if isinstance(size, bool) or as_number(size) is None:
+            raise KindError(
+                f"size: {shown(size)} is not a number, but this window's times are floats; give one above 0."
+            )
+        ticks = None if size >= _LARGEST else float(size)
+    else:
+        if not is_integer(size):
+            raise KindError(
+                f"size: {shown(size)} is not an int, but this window's times are ints; give an int above 0."
+            )
+        ticks = None if size > 2**63 - 1 else int(size)
+    if ticks is not None and not ticks > 0:
+        raise ArgumentError(f"size: {shown(size)} is no size of a window; give one above 0.")
+    return ticks
+
+
+def _checked_object_size(size: Any, times: columns.Column) -> Any:
+    try:
+        positive = not len(times) or times[0] - size < times[0]
+    except (TypeError, OverflowError):
+        raise KindError(
+            f"size: {shown(size)} cannot be subtracted from the time {shown(times[0])}; use count=."
+        ) from None
+    if not positive:
+        raise ArgumentError(f"size: {shown(size)} is no size of a window; give one above 0.")
     return size
 
 
