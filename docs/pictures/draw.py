@@ -1,0 +1,37 @@
+"""Draw the pictures of docs/algorithm.md: `python docs/pictures/draw.py` writes them beside this file."""
+
+from pathlib import Path
+
+from sash import Monoid, Window
+from sash.draw import svg
+
+TEXT = Monoid(identity="", combine=lambda a, b: a + b, name="text")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def filled(**options: object) -> Window:
+    """Give a window of the alphabet, in which every aggregate has been asked for."""
+    window = Window(TEXT, **options)  # type: ignore[arg-type]
+    window.insert_many(range(len(LETTERS)), list(LETTERS))
+    window.query()
+    return window
+
+
+def pictures() -> dict[str, str]:
+    """Give each picture by its file's name."""
+    late = filled(leaf_capacity=4, fanout=4)
+    late.evict(14)
+    slid = filled(leaf_capacity=4, fanout=4)
+    slid.evict_until(8)
+    slid.query()
+    return {
+        "fiba.svg": svg(filled(leaf_capacity=4, fanout=4)),
+        "paper.svg": svg(filled(structure="paper", min_arity=2)),
+        "fiba-stale.svg": svg(late),
+        "fiba-slid.svg": svg(slid),
+    }
+
+
+if __name__ == "__main__":
+    for name, picture in pictures().items():
+        Path(__file__).with_name(name).write_text(picture)
