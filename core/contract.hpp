@@ -70,15 +70,15 @@ class Fold {
     }
     void append(const Agg& agg) {
         if (some_)
-            monoid_.append(agg_, agg);
+            monoid_->append(agg_, agg);
         else
             agg_ = agg, some_ = true;
     }
     void append_entry(const Entry& entry) {
         if (some_)
-            monoid_.append_entry(agg_, entry);
+            monoid_->append_entry(agg_, entry);
         else
-            agg_ = monoid_.of(entry), some_ = true;
+            agg_ = monoid_->of(entry), some_ = true;
     }
     void append_entries(const Entry* entries, size_t count) {
         if (count == 0) return;
@@ -87,13 +87,24 @@ class Fold {
             ++entries, --count;
         }
         if constexpr (Monoid::folds)
-            monoid_.append_entries(agg_, entries, count);
+            monoid_->append_entries(agg_, entries, count);
         else
-            for (size_t i = 0; i < count; ++i) monoid_.append_entry(agg_, entries[i]);
+            for (size_t i = 0; i < count; ++i) monoid_->append_entry(agg_, entries[i]);
+    }
+    void append_aggs(const Agg* aggs, size_t count) {
+        if (count == 0) return;
+        if (!some_) {
+            append(*aggs);
+            ++aggs, --count;
+        }
+        if constexpr (Monoid::folds)
+            monoid_->append_aggs(agg_, aggs, count);
+        else
+            for (size_t i = 0; i < count; ++i) monoid_->append(agg_, aggs[i]);
     }
     void prepend(const Agg& agg) {
         if (some_)
-            monoid_.prepend(agg, agg_);
+            monoid_->prepend(agg, agg_);
         else
             agg_ = agg, some_ = true;
     }
@@ -102,7 +113,7 @@ class Fold {
     Agg& get() { return agg_; }
 
    private:
-    Monoid& monoid_;
+    AtWork<Monoid> monoid_;
     Agg agg_;
     bool some_ = false;
 };

@@ -294,7 +294,7 @@ class Fiba {
     }
 
     // The aggregates that cover what `path` goes through below `level`, up to the spine.
-    void mark_stale(const Path& path, uint32_t level) {
+    SASH_RARE void mark_stale(const Path& path, uint32_t level) {
         for (; level <= height(); ++level) {
             Slot at = slot(path, level);
             if (aggregates_.on_spine(at.node, level)) {
@@ -328,7 +328,7 @@ class Fiba {
 
     // A leaf that was filled by appends stays full, and the next one starts empty: the window is as dense as it can be.
     // One that was not is split in the middle, or else appends and evictions at a leaf's edge could make it every time.
-    Leaf* room_at_end(const Time& time) {
+    SASH_RARE Leaf* room_at_end(const Time& time) {
         Leaf* leaf = right_leaf();
         if (leaf->begin > 0 && leaf->begin >= pool_.capacity() / 2)
             slide_to(leaf, 0);
@@ -340,7 +340,7 @@ class Fiba {
         return right_leaf();
     }
 
-    void start_leaf(Leaf* full, const Time& time) {
+    SASH_RARE void start_leaf(Leaf* full, const Time& time) {
         const Agg* known = aggregates_.known_prefix();
         std::optional<Agg> agg = known ? std::optional<Agg>(*known) : std::nullopt;
         add_leaf(finger_path(true), pool_.make_leaf(), time, true);
@@ -357,7 +357,7 @@ class Fiba {
         return path;
     }
 
-    void insert_at(const Path& path, Time time, Entry entry) {
+    SASH_RARE void insert_at(const Path& path, Time time, Entry entry) {
         Leaf* leaf = path.leaf;
         uint32_t position = path.position;
         if (leaf->count() == pool_.capacity()) {
@@ -394,7 +394,7 @@ class Fiba {
     }
 
     // The upper half of a full leaf moves into a new one behind it. Its entries begin at 0, as a full leaf's do.
-    Leaf* split_leaf(const Path& path) {
+    SASH_RARE Leaf* split_leaf(const Path& path) {
         Leaf *leaf = path.leaf, *fresh = pool_.make_leaf();
         uint32_t half = leaf->begin + (leaf->count() + 1) / 2;
         move_entries(leaf, half, leaf->end, fresh, 0);
@@ -410,7 +410,7 @@ class Fiba {
     }
 
     // Puts a leaf behind the one that `path` leads to; it holds times from `edge` on.
-    void add_leaf(const Path& path, Leaf* fresh, Time edge, bool appending) {
+    SASH_RARE void add_leaf(const Path& path, Leaf* fresh, Time edge, bool appending) {
         if (height() == 0) return grow(path.leaf, fresh, std::move(edge));
         bool was_left = path.leaf == left_leaf(), was_right = path.leaf == right_leaf();
         add_child(path, 1, fresh, std::move(edge), appending);
@@ -437,7 +437,7 @@ class Fiba {
     }
 
     // Puts `child` behind the child that `path` goes through at `level`.
-    void add_child(const Path& path, uint32_t level, Node* child, Time edge, bool appending) {
+    SASH_RARE void add_child(const Path& path, uint32_t level, Node* child, Time edge, bool appending) {
         Slot at = slot(path, level);
         if (at.node->count < pool_.fanout()) {
             open_slot(at.node, at.index + 1, child, std::move(edge));
@@ -543,7 +543,7 @@ class Fiba {
     }
 
     // An empty finger leaf is freed; its neighbour becomes the finger.
-    void left_emptied() {
+    SASH_RARE void left_emptied() {
         Leaf* leaf = left_leaf();
         if (height() == 0) return reset_leaf(leaf);
         Inner* parent = inner(spines_.left[1]);
@@ -555,7 +555,7 @@ class Fiba {
         child_removed(finger_path(false), 1);
     }
 
-    void right_emptied() {
+    SASH_RARE void right_emptied() {
         Leaf* leaf = right_leaf();
         Inner* parent = inner(spines_.right[1]);
         pool_.free_leaf(leaf);
@@ -574,7 +574,7 @@ class Fiba {
     }
 
     // A leaf that is no finger has become too thin: it joins a neighbour, or takes from it.
-    void mend_leaf(const Path& path) {
+    SASH_RARE void mend_leaf(const Path& path) {
         Slot at = slot(path, 1);
         uint32_t left = at.index + 1 < at.node->count ? at.index : at.index - 1;
         Leaf* a = static_cast<Leaf*>(at.node->children[left]);
@@ -658,7 +658,7 @@ class Fiba {
         aggregates_.height_changed();
     }
 
-    void mend_inner(const Path& path, uint32_t level) {
+    SASH_RARE void mend_inner(const Path& path, uint32_t level) {
         Slot above = slot(path, level + 1);
         uint32_t left = above.index + 1 < above.node->count ? above.index : above.index - 1;
         Inner* a = inner(above.node->children[left]);

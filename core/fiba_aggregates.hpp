@@ -234,31 +234,32 @@ class Aggregates {
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
     }
 
+    // The running aggregate is kept aside: reading back what was just stored would make each step wait for the last.
     void extend_suffix(const LeafNode* leaf) {
-        while (suffix_from_ > leaf->begin) {
-            uint32_t i = suffix_from_ - 1;
-            if (i + 1 == suffix_to_) {
-                suffix_[i] = monoid_.of(leaf->entries[i]);
-            } else {
-                Agg agg = suffix_[i + 1];
-                monoid_.prepend_entry(leaf->entries[i], agg);
-                suffix_[i] = std::move(agg);
-            }
-            suffix_from_ = i;
+        if (suffix_from_ <= leaf->begin) return;
+        AtWork<Monoid> monoid(monoid_);
+        Agg agg{};
+        if (suffix_from_ < suffix_to_) agg = suffix_[suffix_from_];
+        for (uint32_t i = suffix_from_; i-- > leaf->begin; suffix_from_ = i) {
+            if (i + 1 == suffix_to_)
+                agg = monoid->of(leaf->entries[i]);
+            else
+                monoid->prepend_entry(leaf->entries[i], agg);
+            suffix_[i] = agg;
         }
     }
 
     void extend_prefix(const LeafNode* leaf) {
-        while (prefix_to_ < leaf->end) {
-            uint32_t i = prefix_to_;
-            if (i == prefix_from_) {
-                prefix_[i] = monoid_.of(leaf->entries[i]);
-            } else {
-                Agg agg = prefix_[i - 1];
-                monoid_.append_entry(agg, leaf->entries[i]);
-                prefix_[i] = std::move(agg);
-            }
-            prefix_to_ = i + 1;
+        if (prefix_to_ >= leaf->end) return;
+        AtWork<Monoid> monoid(monoid_);
+        Agg agg{};
+        if (prefix_from_ < prefix_to_) agg = prefix_[prefix_to_ - 1];
+        for (uint32_t i = prefix_to_; i < leaf->end; prefix_to_ = ++i) {
+            if (i == prefix_from_)
+                agg = monoid->of(leaf->entries[i]);
+            else
+                monoid->append_entry(agg, leaf->entries[i]);
+            prefix_[i] = agg;
         }
     }
 
@@ -276,7 +277,7 @@ class Aggregates {
 
     // --- the middle: spines ----------------------------------------------------------------------------------
 
-    void repair_middle() {
+    SASH_RARE void repair_middle() {
         uint32_t height = spines_.height;
         if (!inner_valid_) {
             auto* root = static_cast<InnerNode*>(spines_.root());
@@ -297,7 +298,7 @@ class Aggregates {
         middle_valid_ = true;
     }
 
-    void repair_left(uint32_t level) {
+    SASH_RARE void repair_left(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.left[level]);
         if (!(left_.own_valid >> level & 1)) repair_own(left_, node, level, 1, node->count);
         Agg agg = left_.own[level];
@@ -305,7 +306,7 @@ class Aggregates {
         left_.cum[level] = std::move(agg);
     }
 
-    void repair_right(uint32_t level) {
+    SASH_RARE void repair_right(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.right[level]);
         if (!(right_.own_valid >> level & 1)) repair_own(right_, node, level, 0, node->count - 1);
         if (level + 1 < spines_.height) {
@@ -317,21 +318,20 @@ class Aggregates {
         }
     }
 
-    void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
+    SASH_RARE void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
         Fold<Monoid> fold(monoid_);
         fold_children(node, level, begin, end, fold);
         side.own[level] = std::move(fold.get());
         side.own_valid |= uint64_t{1} << level;
     }
 
-    void fold_children(InnerNode* node, uint32_t level, uint32_t begin, uint32_t end, Fold<Monoid>& fold) {
-        for (uint32_t i = begin; i < end; ++i) {
-            if (!node->is_valid(i)) repair_child(node, level, i);
-            fold.append(node->aggs[i]);
-        }
+    SASH_RARE void fold_children(InnerNode* node, uint32_t level, uint32_t begin, uint32_t end, Fold<Monoid>& fold) {
+        for (uint64_t stale = low_bits(end) & ~low_bits(begin) & ~node->valid; stale; stale &= stale - 1)
+            repair_child(node, level, static_cast<uint32_t>(__builtin_ctzll(stale)));
+        fold.append_aggs(node->aggs + begin, end - begin);
     }
 
-    void repair_child(InnerNode* node, uint32_t level, uint32_t index) {
+    SASH_RARE void repair_child(InnerNode* node, uint32_t level, uint32_t index) {
         Fold<Monoid> fold(monoid_);
         if (level == 1) {
             auto* leaf = static_cast<LeafNode*>(node->children[index]);
@@ -423,15 +423,15 @@ void Aggregates<Time, Monoid>::check() {
         auto* inner = static_cast<InnerNode*>(node);
         for (uint32_t i = begin; i < end; ++i)
             fold.append(inner->is_valid(i) ? inner->aggs[i] : recomputed(inner->children[i], level - 1));
-        return fold;
+        return fold.some() ? std::optional<Agg>(fold.get()) : std::nullopt;
     };
     uint32_t height = spines_.height;
     for (uint32_t level = 1; level < height; ++level) {
         auto *l = static_cast<InnerNode*>(spines_.left[level]), *r = static_cast<InnerNode*>(spines_.right[level]);
         if (left_.own_valid >> level & 1)
-            require(Monoid::same(left_.own[level], stretch(l, level, 1, l->count).get()), "the left spine's own");
+            require(Monoid::same(left_.own[level], *stretch(l, level, 1, l->count)), "the left spine's own");
         if (right_.own_valid >> level & 1)
-            require(Monoid::same(right_.own[level], stretch(r, level, 0, r->count - 1).get()), "the right spine's own");
+            require(Monoid::same(right_.own[level], *stretch(r, level, 0, r->count - 1)), "the right spine's own");
         if (level >= left_.cum_from) {
             Agg agg = left_.own[level];
             if (level + 1 < height) monoid_.append(agg, left_.cum[level + 1]);
@@ -445,9 +445,9 @@ void Aggregates<Time, Monoid>::check() {
     }
     if (height > 0 && inner_valid_) {
         auto* root = static_cast<InnerNode*>(spines_.root());
-        Fold<Monoid> fold = stretch(root, height, 1, root->count - 1);
-        require(fold.some() == inner_some_, "the root knows whether it has inner children");
-        if (inner_some_) require(Monoid::same(inner_, fold.get()), "the root's inner aggregate");
+        std::optional<Agg> inside = stretch(root, height, 1, root->count - 1);
+        require(inside.has_value() == inner_some_, "the root knows whether it has inner children");
+        if (inner_some_) require(Monoid::same(inner_, *inside), "the root's inner aggregate");
     }
     if (height > 0 && middle_valid_) {
         require(inner_valid_ && left_.cum_from <= 1 && right_.cum_from <= 1, "the middle rests on what is right");

@@ -23,6 +23,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "folds.hpp"
 #include "time.hpp"
 
 namespace sash {
@@ -78,6 +79,31 @@ inline double real_value(PyObject* value) {
     return number;
 }
 
+// A monoid at work in a loop. Counting each combine in memory would make every one wait for the one before, so a small
+// monoid is copied, counts in a register, and reports at the end.
+template <class Monoid, bool copied = std::is_trivially_copyable_v<Monoid>>
+class AtWork {
+   public:
+    explicit AtWork(Monoid& home) : home_(home), copy_(home) { copy_.combines = 0; }
+    AtWork(const AtWork&) = delete;
+    ~AtWork() { home_.combines += copy_.combines; }
+    Monoid* operator->() { return &copy_; }
+
+   private:
+    Monoid& home_;
+    Monoid copy_;
+};
+template <class Monoid>
+class AtWork<Monoid, false> {
+   public:
+    explicit AtWork(Monoid& home) : home_(home) {}
+    AtWork(const AtWork&) = delete;
+    Monoid* operator->() { return &home_; }
+
+   private:
+    Monoid& home_;
+};
+
 // --- bases ---------------------------------------------------------------------------------------
 
 struct Counted {
@@ -85,7 +111,7 @@ struct Counted {
     static constexpr bool may_throw = false;        // do combines run Python code?
     static constexpr bool result_may_fail = false;  // can an aggregate have no result?
     static constexpr bool validates = false;        // can an input of the right type be refused?
-    static constexpr bool folds = false;            // is there an append_entries for many at once?
+    static constexpr bool folds = false;            // are there append_entries and append_aggs for many at once?
 
     // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
     static constexpr uint32_t leaf_capacity = 64;
@@ -158,16 +184,21 @@ struct SumInt64 : IntegerSum<int64_t> {
     using IntegerSum::IntegerSum;
     static constexpr const char* name = "sum_int64";
     static constexpr bool folds = true;
-    // Sums the halves of many entries separately, which neither overflows nor carries, and so vectorises.
     void append_entries(Agg& agg, const Entry* entries, size_t count) {
         combines += count;
-        uint64_t low = 0;
-        int64_t high = 0;
-        for (size_t i = 0; i < count; ++i) {
-            low += static_cast<uint32_t>(entries[i]);
-            high += entries[i] >> 32;
+        agg += sum_of(entries, count);
+    }
+    // Two chains that do not wait for each other.
+    void append_aggs(Agg& agg, const Agg* aggs, size_t count) {
+        combines += count;
+        Agg a = 0, b = 0;
+        size_t i = 0;
+        for (; i + 2 <= count; i += 2) {
+            a += aggs[i];
+            b += aggs[i + 1];
         }
-        agg += static_cast<Agg>(high) * (int64_t{1} << 32) + low;
+        if (i < count) a += aggs[i];
+        agg += a + b;
     }
     static Entry thaw(PyObject* state) { return integer_value(state); }
 };
@@ -258,11 +289,23 @@ struct OneWord : Plain<Self, int64_t>, Words {
 struct Min : OneWord<Min> {
     using OneWord::OneWord;
     static constexpr const char* name = "min";
+    static constexpr bool folds = true;
+    void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
+    void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
+        combines += count;
+        if (count) agg = combine(agg, least_of(words, count));
+    }
     static int64_t combine(int64_t a, int64_t b) { return b < a ? b : a; }
 };
 struct Max : OneWord<Max> {
     using OneWord::OneWord;
     static constexpr const char* name = "max";
+    static constexpr bool folds = true;
+    void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
+    void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
+        combines += count;
+        if (count) agg = combine(agg, greatest_of(words, count));
+    }
     static int64_t combine(int64_t a, int64_t b) { return a < b ? b : a; }
 };
 struct First : OneWord<First> {
