@@ -85,7 +85,7 @@ class Fiba {
         Path path = search(time);
         if (path.found) {
             if (!monoid().merge(path.leaf->entries[path.position], entry)) return false;
-            mark_changed_at(path, path.position);
+            mark_merged(path, entry);
             return true;
         }
         insert_at(path, std::move(time), std::move(entry));
@@ -293,6 +293,25 @@ class Fiba {
             mark_stale(path, 1);
     }
 
+    void mark_merged(const Path& path, const Entry& more) {
+        if constexpr (!Monoid::commutes)
+            mark_changed_at(path, path.position);
+        else if (aggregates_.is_finger(path.leaf))
+            aggregates_.joined_at(path.leaf, path.position, more);
+        else
+            join_known(path, more);
+    }
+
+    // Where order does not matter, an entry that comes in below joins whatever is known above it.
+    void join_known(const Path& path, const Entry& entry) {
+        for (uint32_t level = 1; level <= height(); ++level) {
+            Slot at = slot(path, level);
+            if (!at.node->is_valid(at.index)) return;  // and then nothing above it is known either
+            monoid().append_entry(at.node->aggs[at.index], entry);
+            if (aggregates_.on_spine(at.node, level)) return aggregates_.joined(at.node, level, entry);
+        }
+    }
+
     // The aggregates that cover what `path` goes through below `level`, up to the spine.
     SASH_RARE void mark_stale(const Path& path, uint32_t level) {
         for (; level <= height(); ++level) {
@@ -367,16 +386,19 @@ class Fiba {
                 leaf = fresh;
             }
         } else if (!aggregates_.is_finger(leaf)) {
-            mark_stale(path, 1);
+            if constexpr (Monoid::commutes)
+                join_known(path, entry);
+            else
+                mark_stale(path, 1);
         }
-        make_room(leaf, position);
+        make_room(leaf, position, entry);
         leaf->times()[position] = std::move(time);
         leaf->entries[position] = std::move(entry);
         ++size_;
     }
 
     // Opens a gap at `position` by moving the shorter side; `position` becomes the gap.
-    void make_room(Leaf* leaf, uint32_t& position) {
+    void make_room(Leaf* leaf, uint32_t& position, const Entry& entry) {
         bool leftwards =
             leaf->begin > 0 && (leaf->end == pool_.capacity() || position - leaf->begin < leaf->end - position);
         Time* times = leaf->times();
@@ -390,7 +412,7 @@ class Fiba {
             std::move_backward(leaf->entries + position, leaf->entries + leaf->end, leaf->entries + leaf->end + 1);
             ++leaf->end;
         }
-        aggregates_.moved(leaf, position, leftwards);
+        aggregates_.inserted(leaf, position, leftwards, entry);
     }
 
     // The upper half of a full leaf moves into a new one behind it. Its entries begin at 0, as a full leaf's do.

@@ -118,13 +118,54 @@ class Aggregates {
         clear_slot(suffix_[leaf->begin - 1]);
         if (spines_.height > 0 || suffix_to_ == kNone || leaf->begin <= suffix_to_) return;
         forget_prefix();
-        suffix_from_ = suffix_to_ = prefix_from_ = prefix_to_ = leaf->end;  // the flip
+        suffix_from_ = suffix_to_ = leaf->end;  // the flip
+        start_prefix(leaf->end);
     }
 
     // An entry of a finger has another value.
     void changed_at(const LeafNode* leaf, uint32_t position) {
         if (in_suffix(leaf, position)) keep_suffix_after(position);
         if (in_prefix(leaf, position)) keep_prefix_before(position);
+    }
+
+    // --- what they say where order does not matter: then what comes in can simply join what is known ---
+
+    static constexpr bool commutes = Monoid::commutes;
+
+    // `more` was merged into an entry of a finger.
+    void joined_at(const LeafNode* leaf, uint32_t position, const Entry& more) {
+        if (in_suffix(leaf, position)) keep_suffix_after(position);
+        if (!in_prefix(leaf, position) || prefix_to_ == kNone || position >= prefix_to_) return;
+        monoid_.append_entry(total_, more);
+        stack_to_ = std::min(stack_to_, position);
+    }
+
+    // An entry came to `position` of a finger, for which those before it have moved left, or those behind it right.
+    void inserted(const LeafNode* leaf, uint32_t position, bool before, const Entry& entry) {
+        if (!commutes || !in_prefix(leaf, position) || (before && spines_.height == 0))
+            return moved(leaf, position, before);
+        if (prefix_to_ == kNone) return;
+        bool inside = before ? position + 1 < prefix_to_ : position < prefix_to_;
+        if (before) {
+            stack_to_ = --prefix_from_;
+            prefix_to_ -= !inside;
+        } else {
+            stack_to_ = std::min(stack_to_, position);
+            prefix_to_ += inside;
+        }
+        if (inside) monoid_.append_entry(total_, entry);
+    }
+
+    // An entry came in below a node on a spine, all of which was known, and has joined the child it came into.
+    void joined(const Node* node, uint32_t level, const Entry& entry) {
+        if (level == spines_.height) {
+            if (inner_valid_) monoid_.append_entry(inner_, entry);
+        } else {
+            Side& side = node == spines_.left[level] ? left_ : right_;
+            if (side.own_valid >> level & 1) monoid_.append_entry(side.own[level], entry);
+            for (uint32_t k = std::max(1u, side.cum_from); k <= level; ++k) monoid_.append_entry(side.cum[k], entry);
+        }
+        if (middle_valid_) monoid_.append_entry(middle_, entry);
     }
 
     // An entry came to or left `position` of a leaf, for which those before it have moved, or those behind it.
@@ -140,7 +181,7 @@ class Aggregates {
     const Agg* known_prefix() const {
         auto* leaf = static_cast<const LeafNode*>(spines_.right[0]);
         bool known = spines_.height > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
-        return known && leaf->count() ? &prefix_[leaf->end - 1] : nullptr;
+        return known && leaf->count() ? &whole_prefix(leaf) : nullptr;
     }
 
     // --- what queries read -------------------------------------------------------------------------------
@@ -149,13 +190,14 @@ class Aggregates {
         if (spines_.height == 0) return one_leaf();
         auto *left = left_leaf(), *right = right_leaf();
         if (suffix_to_ == kNone) suffix_from_ = suffix_to_ = left->end;
-        if (prefix_to_ == kNone) prefix_from_ = prefix_to_ = right->begin;
-        extend_suffix(left);
-        extend_prefix(right);
+        if (prefix_to_ == kNone) start_prefix(right->begin);
+        if (suffix_from_ > left->begin) extend_suffix(left);
         if (!middle_valid_) repair_middle();
+        AtWork<Monoid> monoid(monoid_);
+        if (prefix_to_ < right->end) extend_prefix(right, monoid);
         Agg agg = suffix_[left->begin];
-        if (middle_some_) monoid_.append(agg, middle_);
-        monoid_.append(agg, prefix_[right->end - 1]);
+        if (middle_some_) monoid->append(agg, middle_);
+        monoid->append(agg, whole_prefix(right));
         return agg;
     }
 
@@ -230,13 +272,23 @@ class Aggregates {
     }
     void keep_prefix_before(uint32_t position) {
         if (prefix_to_ == kNone) return;
-        prefix_to_ = std::min(prefix_to_, position);
+        if (commutes && position >= prefix_to_) return;
+        prefix_to_ = std::min(commutes ? stack_to_ : prefix_to_, position);
+        start_total();
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
+    }
+    // The prefix is known up to prefix_to_, entry by entry.
+    void start_total() {
+        stack_to_ = prefix_to_;
+        if (commutes && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
+    }
+    void start_prefix(uint32_t position) {
+        prefix_from_ = prefix_to_ = position;
+        start_total();
     }
 
     // The running aggregate is kept aside: reading back what was just stored would make each step wait for the last.
-    void extend_suffix(const LeafNode* leaf) {
-        if (suffix_from_ <= leaf->begin) return;
+    SASH_RARE void extend_suffix(const LeafNode* leaf) {
         AtWork<Monoid> monoid(monoid_);
         Agg agg{};
         if (suffix_from_ < suffix_to_) agg = suffix_[suffix_from_];
@@ -249,8 +301,22 @@ class Aggregates {
         }
     }
 
-    void extend_prefix(const LeafNode* leaf) {
-        if (prefix_to_ >= leaf->end) return;
+    void extend_prefix(const LeafNode* leaf, AtWork<Monoid>& monoid) {
+        if (!commutes || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
+        monoid->append_entry(total_, leaf->entries[prefix_to_]);
+        if (stack_to_ == prefix_to_) prefix_[stack_to_++] = total_;
+        ++prefix_to_;
+    }
+
+    SASH_RARE void extend_prefix_far(const LeafNode* leaf) {
+        if (commutes && stack_to_ < prefix_to_) {  // only the total goes on
+            Fold<Monoid> fold(monoid_);
+            fold.append(total_);
+            fold.append_entries(leaf->entries + prefix_to_, leaf->end - prefix_to_);
+            total_ = std::move(fold.get());
+            prefix_to_ = leaf->end;
+            return;
+        }
         AtWork<Monoid> monoid(monoid_);
         Agg agg{};
         if (prefix_from_ < prefix_to_) agg = prefix_[prefix_to_ - 1];
@@ -261,17 +327,21 @@ class Aggregates {
                 monoid->append_entry(agg, leaf->entries[i]);
             prefix_[i] = agg;
         }
+        start_total();
     }
+    const Agg& whole_prefix(const LeafNode* leaf) const { return commutes ? total_ : prefix_[leaf->end - 1]; }
 
     Agg one_leaf() {
         LeafNode* leaf = left_leaf();
-        if (suffix_to_ == kNone || prefix_to_ == kNone)
-            suffix_from_ = suffix_to_ = prefix_from_ = prefix_to_ = leaf->begin;
-        extend_suffix(leaf);
-        extend_prefix(leaf);
-        if (leaf->begin == suffix_to_) return prefix_[leaf->end - 1];
+        if (suffix_to_ == kNone || prefix_to_ == kNone) {
+            suffix_from_ = suffix_to_ = leaf->begin;
+            start_prefix(leaf->begin);
+        }
+        if (suffix_from_ > leaf->begin) extend_suffix(leaf);
+        if (prefix_to_ < leaf->end) extend_prefix_far(leaf);
+        if (leaf->begin == suffix_to_) return whole_prefix(leaf);
         Agg agg = suffix_[leaf->begin];
-        if (suffix_to_ < leaf->end) monoid_.append(agg, prefix_[leaf->end - 1]);
+        if (suffix_to_ < leaf->end) monoid_.append(agg, whole_prefix(leaf));
         return agg;
     }
 
@@ -372,8 +442,10 @@ class Aggregates {
     std::vector<Agg> suffix_, prefix_;
     uint32_t suffix_from_ = kNone,
              suffix_to_ = kNone;  // suffix_[i] is that of [i, suffix_to_), for i from suffix_from_
-    uint32_t prefix_from_ = kNone,
-             prefix_to_ = kNone;  // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_
+    // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_. Where order does not matter, total_ is that of
+    // [prefix_from_, prefix_to_), and prefix_[i] need be right only below stack_to_: an insert among them joins the total.
+    uint32_t prefix_from_ = kNone, prefix_to_ = kNone, stack_to_ = kNone;
+    Agg total_{};
     Side left_, right_;
     Agg inner_{}, middle_{};
     bool inner_valid_ = false, inner_some_ = false, middle_valid_ = false, middle_some_ = false;
@@ -415,8 +487,11 @@ void Aggregates<Time, Monoid>::check() {
         require(prefix_from_ == (spines_.height == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
         for (uint32_t i = prefix_from_; i < prefix_to_; ++i) {
             fold.append_entry(leaf->entries[i]);
-            require(Monoid::same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
+            if (i < stack_to_ || !commutes)
+                require(Monoid::same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
         }
+        if (commutes && fold.some())
+            require(Monoid::same(total_, fold.get()), "the prefix's total is that of all of it");
     }
     auto stretch = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
         Fold<Monoid> fold(monoid_);

@@ -106,11 +106,15 @@ class AtWork<Monoid, false> {
 
 // --- bases ---------------------------------------------------------------------------------------
 
+// An insert that joins what is known folds no leaf, so leaves can be wide.
+inline constexpr uint32_t kWideLeaf = 128;
+
 struct Counted {
     uint64_t combines = 0;
     static constexpr bool may_throw = false;        // do combines run Python code?
     static constexpr bool result_may_fail = false;  // can an aggregate have no result?
     static constexpr bool validates = false;        // can an input of the right type be refused?
+    static constexpr bool commutes = false;         // native, exact, and order does not matter
     static constexpr bool folds = false;            // are there append_entries and append_aggs for many at once?
 
     // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
@@ -183,6 +187,8 @@ struct IntegerSum : Counted {
 struct SumInt64 : IntegerSum<int64_t> {
     using IntegerSum::IntegerSum;
     static constexpr const char* name = "sum_int64";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr bool folds = true;
     void append_entries(Agg& agg, const Entry* entries, size_t count) {
         combines += count;
@@ -207,6 +213,8 @@ struct SumInt64 : IntegerSum<int64_t> {
 struct SumWide : IntegerSum<__int128> {
     using IntegerSum::IntegerSum;
     static constexpr const char* name = "sum_wide";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static Entry thaw(PyObject* state) {
         Ref shift = python_int(int64_t{64});
         Ref high = Ref::checked(PyNumber_Rshift(state, shift.get()));
@@ -237,6 +245,8 @@ struct SumFloat64 : Plain<SumFloat64, double> {
 struct Count : Plain<Count, int64_t> {
     struct Input {};
     static constexpr const char* name = "count";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr Out out = Out::integer;
 
     explicit Count(const MonoidSpec&) {}
@@ -289,6 +299,8 @@ struct OneWord : Plain<Self, int64_t>, Words {
 struct Min : OneWord<Min> {
     using OneWord::OneWord;
     static constexpr const char* name = "min";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr bool folds = true;
     void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
     void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
@@ -300,6 +312,8 @@ struct Min : OneWord<Min> {
 struct Max : OneWord<Max> {
     using OneWord::OneWord;
     static constexpr const char* name = "max";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr bool folds = true;
     void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
     void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
@@ -328,6 +342,8 @@ struct WordAndCount {
 struct MaxCount : Plain<MaxCount, WordAndCount>, Words {
     using Input = int64_t;
     static constexpr const char* name = "maxcount";
+    static constexpr bool commutes = true;
+    static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr Out out = Out::word_and_count;
 
     using Words::Words;
@@ -408,6 +424,7 @@ struct Bloom : Counted {
         Entry& operator=(Entry&&) noexcept = default;
     };
     static constexpr const char* name = "bloom";
+    static constexpr bool commutes = true;
     static constexpr bool validates = true;        // not everything has a stable hash
     static constexpr uint32_t leaf_capacity = 32;  // setting an entry's bits is cheap, joining two bit sets is not
     static constexpr uint32_t fanout = 4;
