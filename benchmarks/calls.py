@@ -131,7 +131,7 @@ print((full - before) / n, (held() - before) / n)
 
 
 def memory() -> list[Claim]:
-    """Bytes an entry of 16 bytes takes, each case in a process of its own, and what is left when all but ten have gone."""
+    """Bytes that an entry of 16 bytes takes, each case in a process of its own, and what stays when all but ten go."""
     found = []
     for in_order in (True, False):
         code = _MEMORY.format(in_order=in_order)

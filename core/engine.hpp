@@ -154,7 +154,9 @@ class EngineOf final : public Engine {
 
     bool slide(Slide& slide) override {
         for (; slide.row < slide.times.size; ++slide.row) {
-            if (slide.row % kSignalRows == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+            check_signals(slide.row);
+            if constexpr (!Monoid::may_throw)
+                if (slide.count && s_.size() <= slide.count) return ordered([&] { return slide_by_count(slide); });
             bool held = ordered([&] { return change([&] { return round(slide); }); });
             if (!held) return false;
         }
@@ -441,6 +443,73 @@ class EngineOf final : public Engine {
             while (s_.size() > slide.count) evict_oldest(evicted());
         } else if (s_.size() && far_edge(format_, s_.newest(), slide.size, edge)) {
             drop_until(edge, true, evicted());
+        }
+    }
+
+    static void check_signals(size_t row) {
+        if (row % kSignalRows == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
+    }
+
+    // What left the window in one round of slide_by_count: one time, which some structures hold in a few parts.
+    struct Gone {
+        Time time{};
+        std::array<Entry, 4> parts{};
+        uint32_t count = 0;
+    };
+
+    // The paper's rounds with nothing between them that could be kept out: a round evicts one time at most, so what it must
+    // remember for the case that its result does not fit is at hand.
+    bool slide_by_count(Slide& slide) {
+        const Column times = slide.times, values = slide.values;
+        const size_t count = slide.count;
+        Output out = slide.out;
+        size_t row = slide.row;
+        Gone gone;
+        bool held = true, fresh = false;
+        try {
+            for (; row < times.size; ++row) {
+                check_signals(row);
+                Time time = time_at<Time>(format_, times, row);
+                Entry entry = monoid().lift(monoid().input_at(values, row));
+                if constexpr (!S::any_order)
+                    if (s_.size() > 1 && count > 1) s_.require_order(time);
+                if constexpr (undoes_by_content) gone.count = 0;
+                if (s_.size() == count) evict_one(gone);
+                size_t before = s_.size();
+                held = s_.insert(std::move(time), std::move(entry));
+                if (!held) break;
+                fresh = s_.size() > before;
+                monoid().store(out, row, s_.query());
+            }
+            slide.row = row;
+        } catch (...) {
+            slide.row = row;
+            if constexpr (undoes_by_content) {
+                remember(gone);
+                give_back(slide, {row, 1, true}, [&](size_t) { return fresh; });
+            }
+            throw;
+        }
+        if (!held) {
+            remember(gone);
+            restore_evicted(slide);
+        }
+        return held;
+    }
+
+    void evict_one(Gone& gone) {
+        if constexpr (undoes_by_content)
+            s_.each_oldest([&](const Time& time, const Entry& entry) {
+                gone.time = time;
+                gone.parts[gone.count++] = entry;
+            });
+        s_.evict_oldest();
+    }
+
+    void remember(const Gone& gone) {
+        if constexpr (undoes_by_content) {
+            evicted_.clear();
+            for (uint32_t i = 0; i < gone.count; ++i) evicted_.push_back({gone.time, gone.parts[i]});
         }
     }
 

@@ -26,8 +26,8 @@ template <class Rows>
 size_t Fiba<Time, Monoid>::end_of_group(const Path& path, const Rows& rows, size_t from) const {
     const Time* edge = edge_after(path);
     Time last = newest();
-    size_t stop = from;
-    while (stop < rows.size() && (edge ? less(rows.time(stop), *edge) : !less(last, rows.time(stop)))) ++stop;
+    size_t stop = from, most = std::min(rows.size(), from + 8 * pool_.capacity());  // what stays in cache
+    while (stop < most && (edge ? less(rows.time(stop), *edge) : !less(last, rows.time(stop)))) ++stop;
     return stop;
 }
 
