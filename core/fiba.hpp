@@ -81,6 +81,10 @@ class Fiba {
             append(std::move(time), std::move(entry));
             return true;
         }
+        return insert_elsewhere(std::move(time), std::move(entry));
+    }
+
+    SASH_RARE bool insert_elsewhere(Time time, Entry entry) {
         if (!spines_.root()) spines_.reset(pool_.make_leaf(), 0);
         Path path = search(time);
         if (path.found) {
@@ -238,6 +242,11 @@ class Fiba {
     void prefetch(const Leaf* leaf) const {
         constexpr uint32_t step = std::max<size_t>(1, 64 / sizeof(Time));
         for (uint32_t i = 0; i < pool_.capacity(); i += step) __builtin_prefetch(leaf->times() + i);
+    }
+
+    void prefetch_whole(const Leaf* leaf) const {
+        const char* bytes = reinterpret_cast<const char*>(leaf);
+        for (size_t at = 0; at < pool_.leaf_bytes(); at += 64) __builtin_prefetch(bytes + at);
     }
 
     Slot slot(const Path& path, uint32_t level) const {
@@ -580,6 +589,7 @@ class Fiba {
         close_slot(parent, 0);
         parent->set_stale(0);
         spines_.left[0] = parent->children[0];
+        if (parent->count > 1) prefetch_whole(static_cast<Leaf*>(parent->children[1]));  // the next to be emptied
         aggregates_.left_finger_moved();
         child_removed(finger_path(false), 1);
     }
