@@ -16,6 +16,7 @@ enum class ErrorKind {
     unsupported,  // UnsupportedError
     overflow,     // ResultOverflowError
     concurrent,   // ConcurrentUseError
+    corrupt,      // CorruptStateError
     invariant,    // InvariantError
 };
 

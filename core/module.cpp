@@ -21,6 +21,7 @@ const char* class_of(ErrorKind kind) {
         case ErrorKind::unsupported: return "UnsupportedError";
         case ErrorKind::overflow: return "ResultOverflowError";
         case ErrorKind::concurrent: return "ConcurrentUseError";
+        case ErrorKind::corrupt: return "CorruptStateError";
         default: return "InvariantError";
     }
 }
@@ -201,6 +202,15 @@ nb::object contents_of(Window& window) {
     return nb::make_tuple(python(contents.times), python(contents.states), window.wide(contents));
 }
 
+// Bytes of times and of entries, and how many; None where they are Python objects, or where nothing is decided.
+nb::object packed(Window& window) {
+    Packed state;
+    bool wide = false;
+    if (!window.pack(state, wide)) return nb::none();
+    return nb::make_tuple(nb::bytes(state.times.data(), state.times.size()),
+                          nb::bytes(state.entries.data(), state.entries.size()), state.rows, wide);
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -322,5 +332,14 @@ not known, or kept along a spine, is None.
                 w.load(kinds_from(kinds.ptr()), {Ref::borrow(times.ptr()), Ref::borrow(states.ptr())}, wide);
             },
             "kinds"_a, "times"_a, "states"_a, "wide"_a)
+        .def("_pack", packed)
+        .def(
+            "_unpack",
+            [](Window& w, const nb::tuple& kinds, nb::bytes times, nb::bytes entries, size_t rows, bool wide) {
+                Packed state{std::string(times.c_str(), times.size()), std::string(entries.c_str(), entries.size()),
+                             rows};
+                w.unpack(kinds_from(kinds.ptr()), state, wide);
+            },
+            "kinds"_a, "times"_a, "entries"_a, "rows"_a, "wide"_a)
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
 }

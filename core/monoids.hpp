@@ -120,6 +120,12 @@ struct Counted {
     // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
     static constexpr uint32_t leaf_capacity = 64;
     static constexpr uint32_t fanout = 16;
+
+    // Entries read from bytes may be any bytes; this says whether a window could hold this one.
+    template <class Entry>
+    static bool valid(const Entry&) {
+        return true;
+    }
 };
 
 // A monoid whose entries are aggregates: Self gives combine(a, b).
@@ -254,6 +260,7 @@ struct Count : Plain<Count, int64_t> {
     static Input input(PyObject*) { return {}; }
     static Input input_at(const Column&, size_t) { return {}; }
     static Entry lift(Input) { return 1; }
+    static bool valid(Entry entry) { return entry > 0; }
     static Ref result(Agg agg) { return python_int(agg); }
     static Ref empty() { return python_int(int64_t{0}); }
     static void store(Output& out, size_t row, Agg agg) { out.words[row] = agg; }
@@ -272,6 +279,7 @@ struct Words {
     int64_t input_at(const Column& column, size_t row) const {
         return reals ? word_of(column.reals[row]) : column.words[row];
     }
+    bool valid_word(int64_t word) const { return !reals || word_of(double_of(word)) == word; }
     Ref python(int64_t word) const { return reals ? python_float(double_of(word)) : python_int(word); }
     int64_t stored(int64_t word) const {
         if (!reals) return word;
@@ -288,6 +296,7 @@ struct OneWord : Plain<Self, int64_t>, Words {
 
     using Words::Words;
     static int64_t lift(Input word) { return word; }
+    bool valid(int64_t word) const { return valid_word(word); }
     Ref result(int64_t word) const { return python(word); }
     static Ref empty() { return none(); }
     void store(Output& out, size_t row, int64_t word) const { out.words[row] = stored(word); }
@@ -352,6 +361,7 @@ struct MaxCount : Plain<MaxCount, WordAndCount>, Words {
         return {a.word, a.count + b.count};
     }
     static Entry lift(Input word) { return {word, 1}; }
+    bool valid(const Entry& entry) const { return entry.count > 0 && valid_word(entry.word); }
     Ref result(Agg agg) const { return python_pair(python(agg.word), python_int(agg.count)); }
     static Ref empty() { return none(); }
     void store(Output& out, size_t row, Agg agg) const {
@@ -391,6 +401,7 @@ struct Geomean : Plain<Geomean, LogsAndCount> {
     static Input input(PyObject* value) { return accepted(real_value(value)); }
     static Input input_at(const Column& column, size_t row) { return accepted(column.reals[row]); }
     static Entry lift(Input value) { return {std::log(value), 1}; }
+    static bool valid(const Entry& entry) { return entry.count > 0; }
     static double mean(Agg agg) { return std::exp(agg.logs / static_cast<double>(agg.count)); }
     static Ref result(Agg agg) { return python_float(mean(agg)); }
     static Ref empty() { return none(); }

@@ -250,6 +250,28 @@ void Window::load(const Kinds& kinds, const Contents& contents, bool wide) {
     engine_ = std::move(engine);
 }
 
+// False where there is nothing native to pack.
+bool Window::pack(Packed& packed, bool& wide) {
+    Held held(*this);
+    if (!engine_ || !engine_->packs()) return false;
+    if (!engine_->pack(packed)) {
+        widen(engine_->freeze());
+        packed = {};
+        engine_->pack(packed);
+    }
+    wide = engine_->wide();
+    return true;
+}
+
+void Window::unpack(const Kinds& kinds, const Packed& packed, bool wide) {
+    Held held(*this);
+    std::unique_ptr<Engine> engine = make(kinds, wide ? SumWide::name : nullptr);
+    engine->unpack(packed);
+    ++version_;
+    kinds_ = kinds;
+    engine_ = std::move(engine);
+}
+
 void Window::copy_from(Window& other) {
     Held held(*this), other_held(other);
     ++version_;

@@ -51,6 +51,8 @@ class Window {
     Contents freeze();
     bool wide(const Contents& contents) const;
     void load(const Kinds& kinds, const Contents& contents, bool wide);
+    bool pack(Packed& packed, bool& wide);
+    void unpack(const Kinds& kinds, const Packed& packed, bool wide);
     void copy_from(Window& other);
 
     const Ref& monoid() const { return monoid_; }

@@ -26,4 +26,10 @@ inline double double_of(int64_t word) {
     return value;  // kNanWord is the bit pattern of a NaN
 }
 
+// A word that is a float time: a number, and the one zero.
+inline bool is_real_time(int64_t word) {
+    constexpr int64_t infinity = 0x7FF0000000000000;
+    return word <= infinity && word >= ~infinity && word != -1;
+}
+
 }  // namespace sash

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sash"
 
 # From the bottom up; a module imports only from modules above its own line. `_core` is the compiled core.
-LAYERS = ["errors", "_core", "monoid", "times", "monoids", "columns", "window", "draw", "tour"]
+LAYERS = ["errors", "_core", "monoid", "times", "monoids", "state", "columns", "window", "draw", "tour"]
 
 
 def imports_of(path: Path) -> set[str]:

@@ -8,6 +8,7 @@ from sash import monoids
 from sash.errors import (
     ArgumentError,
     ConcurrentUseError,
+    CorruptStateError,
     InvariantError,
     KindError,
     OutOfOrderError,
@@ -25,6 +26,7 @@ __all__ = [
     "STRUCTURES",
     "ArgumentError",
     "ConcurrentUseError",
+    "CorruptStateError",
     "InvariantError",
     "KindError",
     "Monoid",

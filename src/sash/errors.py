@@ -45,6 +45,10 @@ class InvariantError(SashError, AssertionError):
     """`check_invariants` found a structure that is not what it must be."""
 
 
+class CorruptStateError(SashError, ValueError):
+    """Bytes that were to be loaded are not those of a window, or not all of them."""
+
+
 class SlideError(SashError):
     """A round of `slide` failed; the window is as it was after the round before.
 

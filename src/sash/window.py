@@ -4,15 +4,16 @@
 calls (`insert`, `evict`, `query`) go straight to the core.
 """
 
+import pickle
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sash import _core, columns
+from sash import _core, columns, monoids, state
 from sash.columns import Kinds
-from sash.errors import ArgumentError, KindError, SlideError, shown
+from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, SlideError, shown
 from sash.monoid import Monoid
 from sash.times import as_number, is_integer
 
@@ -241,9 +242,102 @@ class Window(_core.Window):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the entries; the tree is built anew from them."""
+        """Pickle the entries, as native bytes where they are native; the tree is built anew from them."""
         made = (type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
-        return _restored, (made, self._kinds, *self._freeze())
+        packed = self._pack()
+        return _restored, (made, self._kinds, *(packed or self._freeze()))
+
+    def to_bytes(self) -> bytes:
+        """Give the window as bytes, checked and versioned, that `from_bytes` loads; native windows hold no pickle.
+
+        >>> from sash import Window, monoids
+        >>> w = Window(monoids.sum())
+        >>> w.insert_many([1, 2, 3], [10, 20, 30])
+        >>> Window.from_bytes(w.to_bytes()) == w
+        True
+        """
+        kinds, packed = self._kinds, self._pack()
+        header: dict[str, Any] = {
+            "structure": self._structure,
+            "options": self._options,
+            "monoid": {"name": self.monoid.name, "version": self.monoid.version, "built_in": bool(self.monoid.native)},
+            "column": self.monoid.column,
+            "dtype": self.monoid.dtype,
+            "kinds": kinds and [kinds[0], state.codec_to(kinds[1]), kinds[2]],
+            "pickle": kinds is not None and packed is None,
+        }
+        if packed is not None:
+            return state.join({**header, "rows": packed[2], "wide": packed[3]}, packed[0], packed[1])
+        objects = pickle.dumps(self._freeze()[:2]) if kinds else b""
+        return state.join({**header, "rows": len(self), "wide": False}, b"", objects)
+
+    @classmethod
+    def from_bytes(cls, data: Any, monoid: Monoid | None = None, *, allow_pickle: bool = False) -> "Window":
+        """Load what `to_bytes` gave; a `CorruptStateError` where it is anything else.
+
+        A built-in monoid is known by its name; give the `monoid` where it is your own. A window of Python objects was
+        pickled, and unpickling runs code: `allow_pickle=True` is for bytes that you trust.
+        """
+        header, times, entries = state.part(data)
+        try:
+            known = _monoid_of(header, monoid)
+            window = _shell(cls, header, known)
+            kinds = header["kinds"] and (header["kinds"][0], state.codec_from(header["kinds"][1]), header["kinds"][2])
+            pickled, rows, wide = bool(header["pickle"]), header["rows"], bool(header["wide"])
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise CorruptStateError(f"data: its header is not that of a window: {shown(error)}.") from None
+        if not is_integer(rows) or not 0 <= rows <= len(data):
+            raise CorruptStateError(f"data: its header counts {shown(rows)} rows, and there is not room for them.")
+        if kinds and pickled:
+            _load_objects(window, kinds, entries, allow_pickle)
+        elif kinds:
+            window._unpack(_native_kinds(kinds, known), times, entries, rows, wide)
+        return window
+
+
+def _shell(cls: type[Window], header: dict[str, Any], monoid: Monoid) -> Window:
+    try:
+        return _blank(cls, monoid, header["structure"], dict(header["options"]), None)
+    except SashError as error:
+        raise CorruptStateError(f"data: its header asks for what there is not: {error}") from None
+
+
+def _load_objects(window: Window, kinds: Kinds, entries: bytes, allow_pickle: bool) -> None:
+    if not allow_pickle:
+        raise ArgumentError(
+            "allow_pickle: False, but this window holds Python objects, and loading them runs code; give "
+            "allow_pickle=True if you trust the bytes."
+        )
+    try:
+        times, states = pickle.loads(entries)
+        window._load(kinds, times, states, False)
+    except Exception as error:
+        raise CorruptStateError(f"data: its objects cannot be read: {shown(error)}.") from error
+
+
+def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
+    named = header["monoid"]
+    if monoid is None:
+        if not named["built_in"] or named["name"] not in monoids.BUILT_IN:
+            raise ArgumentError(
+                f"monoid: None, but this window's is {shown(named['name'])}, which is not built in; give it."
+            )
+        options = {"dtype": header["dtype"]} if header["dtype"] is not None else {}
+        return monoids.BUILT_IN[named["name"]](header["column"], **options)
+    given = (monoid.name, monoid.version, bool(monoid.native), monoid.dtype)
+    if given != (named["name"], named["version"], named["built_in"], header["dtype"]):
+        raise ArgumentError(
+            f"monoid: {shown(monoid)} is not the one of this window, {shown(named['name'])}; give that one."
+        )
+    return monoid
+
+
+def _native_kinds(kinds: Kinds, monoid: Monoid) -> Kinds:
+    """Refuse kinds that no native window has."""
+    known = kinds[0] in ("int", "float", "pair", "instant") and (kinds[0] == "instant") == (kinds[1] is not None)
+    if not known or kinds[2] not in dict(monoid.native):
+        raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
+    return kinds
 
 
 def _blank(
@@ -257,10 +351,12 @@ def _blank(
     return window
 
 
-def _restored(made: Any, kinds: Kinds | None, times: list[Any], states: list[Any], wide: bool) -> Window:
+def _restored(made: Any, kinds: Kinds | None, times: Any, entries: Any, *rest: Any) -> Window:
     window = _blank(*made)
-    if kinds is not None:
-        window._load(kinds, times, states, wide)
+    if kinds is not None and isinstance(times, bytes):
+        window._unpack(kinds, times, entries, *rest)
+    elif kinds is not None:
+        window._load(kinds, times, entries, *rest)
     return window
 
 

@@ -1,0 +1,88 @@
+"""The bytes of a window: a versioned, checked container.
+
+    SASH | version | length of the header | header (JSON) | times | entries | CRC-32 of all before
+
+The header names the structure, the monoid and the kinds; times and entries are the core's own arrays. Nothing in it is
+executed. Only where a window holds Python objects are they pickled, and then loading asks for permission.
+"""
+
+import json
+import struct
+import zlib
+from datetime import timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sash.errors import CorruptStateError, KindError, UnsupportedError, shown
+from sash.times import Instants
+
+_MAGIC = b"SASH"
+_VERSION = 1
+_START = struct.Struct("<4sHI")
+_CHECK = struct.Struct("<I")
+
+
+def join(header: dict[str, Any], times: bytes, entries: bytes) -> bytes:
+    """Give the bytes of a state."""
+    named = json.dumps({**header, "times": len(times), "entries": len(entries)}).encode()
+    body = b"".join([_START.pack(_MAGIC, _VERSION, len(named)), named, times, entries])
+    return body + _CHECK.pack(zlib.crc32(body))
+
+
+def part(data: Any) -> tuple[dict[str, Any], bytes, bytes]:
+    """Give the parts of a state's bytes, or say what is wrong with them."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise KindError(f"data: {shown(data)} is no state; give the bytes that to_bytes gave.")
+    data = bytes(data)
+    if len(data) < _START.size + _CHECK.size or data[:4] != _MAGIC:
+        raise CorruptStateError("data: it does not begin like a state of sash; give the bytes that to_bytes gave.")
+    _, version, length = _START.unpack_from(data)
+    if version != _VERSION:
+        raise CorruptStateError(f"data: its format is version {version}; this sash reads version {_VERSION}.")
+    if zlib.crc32(data[: -_CHECK.size]) != _CHECK.unpack_from(data, len(data) - _CHECK.size)[0]:
+        raise CorruptStateError("data: it was cut short or changed; its check sum is wrong.")
+    try:
+        header = json.loads(data[_START.size : _START.size + length])
+        start, times, entries = _START.size + length, int(header["times"]), int(header["entries"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptStateError(f"data: its header cannot be read: {shown(error)}.") from None
+    if min(times, entries) < 0 or start + times + entries + _CHECK.size != len(data):
+        raise CorruptStateError("data: its parts are not as long as its header says.")
+    return header, data[start : start + times], data[start + times : start + times + entries]
+
+
+def codec_to(codec: Instants | None) -> dict[str, Any] | None:
+    """Give the way instants are kept as plain data."""
+    if codec is None:
+        return None
+    return {"unit": codec.unit, "shown_as": codec.shown_as, "aware": codec.aware, "zone": _zone_to(codec.zone)}
+
+
+def codec_from(plain: dict[str, Any] | None) -> Instants | None:
+    """Give it back."""
+    if plain is None:
+        return None
+    return Instants(str(plain["unit"]), str(plain["shown_as"]), bool(plain["aware"]), _zone_from(plain["zone"]))
+
+
+def _zone_to(zone: tzinfo | None) -> str | float | None:
+    if zone is None:
+        return None
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # zoneinfo's, pytz's
+    if isinstance(name, str):
+        return name
+    offset = zone.utcoffset(None)
+    if offset is None:
+        raise UnsupportedError(f"to_bytes: the time zone {shown(zone)} has no name; use one of zoneinfo.")
+    return offset.total_seconds()
+
+
+def _zone_from(plain: str | float | None) -> tzinfo | None:
+    if plain is None:
+        return None
+    if isinstance(plain, (int, float)):
+        return timezone(timedelta(seconds=plain))
+    try:
+        return ZoneInfo(plain)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise CorruptStateError(f"data: its time zone {shown(plain)} is not known here.") from None
