@@ -325,6 +325,19 @@ not known, or kept along a spine, is None.
                 return python(w.scan(bounds_of(start, stop, closed), reverse, limit, what));
             },
             "start"_a.none(), "stop"_a.none(), "closed"_a.none(), "reverse"_a, "limit"_a, "shown"_a)
+        .def(
+            "_time_rounds",
+            [](Window& w, nb::handle times, nb::handle values, size_t count, nb::handle rounds_ns,
+               nb::handle queries_ns) {
+                ColumnArgument time_column(times), value_column(values), rounds(rounds_ns, true),
+                    queries(queries_ns, true);
+                Slide slide;
+                slide.times = time_column.get();
+                slide.values = value_column.get();
+                slide.count = count;
+                w.time_rounds(slide, rounds.output().words, queries.output().words);
+            },
+            "times"_a, "values"_a, "count"_a, "rounds_ns"_a, "queries_ns"_a)
         .def("_freeze", contents_of)
         .def(
             "_load",

@@ -167,6 +167,13 @@ void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
     });
 }
 
+void Window::time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) {
+    Held held(*this);
+    require_kinds(kinds_, slide.times, slide.values);
+    if (engine_) engine_->time_rounds(slide, rounds_ns, queries_ns);
+    ++version_;
+}
+
 bool Window::evict(PyObject* time) {
     Held held(*this);
     bool gone = engine_ && engine_->evict(time);

@@ -30,6 +30,7 @@ class Window {
     void insert(PyObject* time, PyObject* value);
     void insert_many(const Kinds& kinds, const Column& times, const Column& values);
     void slide(const Kinds& kinds, Slide& slide, Ref* at_end);
+    void time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns);
     void require_free() { Held held(*this); }
     bool evict(PyObject* time);
     size_t evict_until(PyObject* time, bool inclusive);
