@@ -1,7 +1,7 @@
 """What every test shares: the hypothesis profiles and one parameter per structure.
 
-HYPOTHESIS_PROFILE picks the profile: "default" fits a working day, "ci" repeats itself exactly, "long" is for
-a night.
+HYPOTHESIS_PROFILE picks the profile: "default" fits a working day, "ci" (the choice where CI is set) repeats itself
+exactly, "long" is for a night.
 """
 
 import os
@@ -15,12 +15,12 @@ QUIET = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
-settings.register_profile("default", max_examples=100, stateful_step_count=40, **QUIET)
+settings.register_profile("default", max_examples=60, stateful_step_count=40, **QUIET)
 settings.register_profile(
-    "ci", max_examples=100, stateful_step_count=40, derandomize=True, database=None, print_blob=True, **QUIET
+    "ci", max_examples=60, stateful_step_count=40, derandomize=True, database=None, print_blob=True, **QUIET
 )
 settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
