@@ -97,7 +97,7 @@ std::vector<Entry> unpacked_entries(const std::string& bytes, size_t rows) {
         if (at != end) return {};
     } else if (rows <= bytes.size() && bytes.size() == rows * sizeof(Entry)) {
         entries.resize(rows);
-        std::memcpy(static_cast<void*>(entries.data()), bytes.data(), bytes.size());
+        if (rows) std::memcpy(static_cast<void*>(entries.data()), bytes.data(), bytes.size());
     }
     return entries;
 }

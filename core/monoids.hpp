@@ -226,7 +226,8 @@ struct SumWide : IntegerSum<__int128> {
         Ref high = Ref::checked(PyNumber_Rshift(state, shift.get()));
         uint64_t low = PyLong_AsUnsignedLongLongMask(state);
         if (PyErr_Occurred()) throw PythonError{};
-        return (static_cast<__int128>(integer_value(high.get())) << 64) | low;
+        uint64_t top = static_cast<uint64_t>(integer_value(high.get()));
+        return static_cast<__int128>((static_cast<unsigned __int128>(top) << 64) | low);
     }
 };
 
