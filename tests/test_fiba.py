@@ -89,7 +89,8 @@ def test_height_is_logarithmic_after_random_updates() -> None:
     for _ in range(20_000):
         time = rng.randrange(5000)
         window.evict(time) if rng.random() < 0.5 else window.insert(time, 1)
-        assert height(window) <= math.log2(len(window) + 2) + 1 if rng.random() < 0.01 else True
+        if rng.random() < 0.01:
+            assert height(window) <= math.log2(len(window) + 2) + 1
     window.check_invariants()
 
 
@@ -100,12 +101,10 @@ def test_a_stretch_costs_the_logarithms_of_its_ends(capacity: int, fanout: int) 
     window = Window(monoids.sum(), leaf_capacity=capacity, fanout=fanout)
     window.insert_many(np.arange(n), np.arange(n))
     window.query()
-    for _ in range(2):  # the first pass repairs what the filling left
-        for start, stop in [(0, 9), (n - 9, n - 1), (5, n - 5), (n // 3, n // 2), (n - 5000, n - 3000), (100, 200)]:
-            before = window.combines
-            assert window.query(start, stop) == sum(range(start, stop + 1))
-            cost = window.combines - before
-    for start, stop in [(0, 9), (n - 9, n - 1), (5, n - 5), (n // 3, n // 2), (n - 5000, n - 3000), (100, 200)]:
+    stretches = [(0, 9), (n - 9, n - 1), (5, n - 5), (n // 3, n // 2), (n - 5000, n - 3000), (100, 200)]
+    for start, stop in stretches:  # repairs what the filling left
+        assert window.query(start, stop) == sum(range(start, stop + 1))
+    for start, stop in stretches:
         before = window.combines
         window.query(start, stop)
         cost = window.combines - before
