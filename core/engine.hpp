@@ -12,6 +12,7 @@
 
 #include "contract.hpp"
 #include "nodes.hpp"
+#include "packed.hpp"
 
 namespace sash {
 
@@ -28,12 +29,6 @@ struct Bounds {
     PyObject* stop = nullptr;
     bool start_inside = true, stop_inside = true;
     bool whole() const { return !start && !stop; }
-};
-
-// Native contents as bytes: times, then entries, in the core's own form.
-struct Packed {
-    std::string times, entries;
-    size_t rows = 0;
 };
 
 // What a scan gives beside the times.
@@ -62,45 +57,6 @@ struct Slide {
     Contents contents;        // set when a failed round could only be undone by building anew
     std::vector<bool> fresh;  // slide_to_end: which rows so far made an entry of their own
 };
-
-// --- entries as bytes -------------------------------------------------------------------------------
-
-template <class Entry>
-void pack_entry(std::string& bytes, const Entry& entry) {
-    static_assert(std::is_trivially_copyable_v<Entry>);
-    bytes.append(reinterpret_cast<const char*>(&entry), sizeof(Entry));
-}
-inline void pack_entry(std::string& bytes, const Bloom::Entry& entry) {
-    bytes.push_back(entry.bits ? 1 : 0);
-    if (entry.bits)
-        bytes.append(reinterpret_cast<const char*>(entry.bits->data()), sizeof(Bloom::Bits));
-    else
-        bytes.append(reinterpret_cast<const char*>(&entry.hash), sizeof entry.hash);
-}
-
-// As many entries as there are rows, or fewer where the bytes are not those of so many.
-template <class Entry>
-std::vector<Entry> unpacked_entries(const std::string& bytes, size_t rows) {
-    std::vector<Entry> entries;
-    if constexpr (std::is_same_v<Entry, Bloom::Entry>) {
-        const char *at = bytes.data(), *end = at + bytes.size();
-        while (entries.size() < rows && at < end) {
-            bool bits = *at++ == 1;
-            size_t size = bits ? sizeof(Bloom::Bits) : sizeof(uint64_t);
-            if (static_cast<size_t>(end - at) < size) return {};
-            Entry entry;
-            if (bits) entry.bits.reset(new Bloom::Bits);
-            std::memcpy(bits ? static_cast<void*>(entry.bits->data()) : &entry.hash, at, size);
-            entries.push_back(std::move(entry));
-            at += size;
-        }
-        if (at != end) return {};
-    } else if (rows <= bytes.size() && bytes.size() == rows * sizeof(Entry)) {
-        entries.resize(rows);
-        if (rows) std::memcpy(static_cast<void*>(entries.data()), bytes.data(), bytes.size());
-    }
-    return entries;
-}
 
 class Engine {
    public:
@@ -133,7 +89,7 @@ class Engine {
     virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
     virtual bool packs() = 0;                         // are its contents native?
     virtual bool pack(Packed& packed) = 0;            // false: an entry cannot hold all parts of its time
-    virtual void unpack(const Packed& packed) = 0;
+    virtual void unpack(const PackedView& packed) = 0;
     virtual std::unique_ptr<Engine> copy() = 0;
     virtual void visit(void (*visitor)(PyObject*, void*), void* argument) = 0;
 };
@@ -314,15 +270,17 @@ class EngineOf final : public Engine {
         if constexpr (Monoid::may_throw) {
             return false;
         } else {
+            packed.rows = s_.size();
+            packed.times = python_bytes(packed.rows * sizeof(Time));
+            EntryWriter<Monoid> entries(monoid(), packed.rows);
+            char* times = PyBytes_AS_STRING(packed.times.get());
             std::optional<Time> at;
             Entry held{};
             auto emit = [&] {
-                packed.times.append(reinterpret_cast<const char*>(&*at), sizeof(Time));
-                pack_entry(packed.entries, held);
-                ++packed.rows;
+                std::memcpy(times, &*at, sizeof(Time));
+                times += sizeof(Time);
+                entries.write(held);
             };
-            packed.times.reserve(s_.size() * sizeof(Time));
-            packed.entries.reserve(s_.size() * sizeof(Entry));
             bool holds = true;
             s_.scan(Range<Time>{}, false, [&](const Time& time, const Entry& entry) {
                 if (at && !less(*at, time)) return holds = monoid().merge(held, entry);
@@ -332,14 +290,17 @@ class EngineOf final : public Engine {
                 return true;
             });
             if (at && holds) emit();
+            packed.entries = entries.bytes();
             return holds;
         }
     }
 
-    void unpack(const Packed& packed) override {
+    void unpack(const PackedView& packed) override {
         if constexpr (!Monoid::may_throw) {
-            UnpackedRows rows{packed, unpacked_entries<Entry>(packed.entries, packed.rows)};
-            require_unpacked(rows);
+            PackedRows<Time, Monoid> rows(packed, monoid());
+            if (!rows.sound(format_))
+                fail(ErrorKind::corrupt,
+                     "data: its times or entries are not those of a window; give what to_bytes gave.");
             size_t done = 0;
             if constexpr (bulk) {
                 s_.insert_run(rows, done);
@@ -475,35 +436,6 @@ class EngineOf final : public Engine {
         batch.ties = true;
         batch.order.resize(size);
         for (size_t i = 0; i < size; ++i) batch.order[i] = rows[i].second;
-    }
-
-    struct UnpackedRows {
-        const Packed& packed;
-        std::vector<Entry> entries;
-        size_t size() const { return packed.rows; }
-        bool has_ties() const { return false; }
-        Time time(size_t i) const {
-            Time time;
-            std::memcpy(&time, packed.times.data() + i * sizeof(Time), sizeof(Time));
-            return time;
-        }
-        Entry entry(size_t i) const { return Entry(entries[i]); }
-        void copy(size_t from, uint32_t count, Time* times, Entry* into) const {
-            std::memcpy(static_cast<void*>(times), packed.times.data() + from * sizeof(Time), count * sizeof(Time));
-            for (uint32_t i = 0; i < count; ++i) into[i] = Entry(entries[from + i]);
-        }
-    };
-
-    // Whatever the bytes are, what is built from them is a sound window or nothing.
-    void require_unpacked(const UnpackedRows& rows) {
-        bool sound = rows.packed.times.size() == rows.size() * sizeof(Time) && rows.entries.size() == rows.size();
-        for (size_t i = 0; sound && i < rows.size(); ++i) {
-            sound = (i == 0 || less(rows.time(i - 1), rows.time(i))) && monoid().valid(rows.entries[i]);
-            if constexpr (std::is_same_v<Time, int64_t>)
-                if (format_.kind == TimeKind::real) sound = sound && is_real_time(rows.time(i));
-        }
-        if (!sound)
-            fail(ErrorKind::corrupt, "data: its times or entries are not those of a window; give what to_bytes gave.");
     }
 
     // What a structure sees of a batch: rows in time order.

@@ -168,7 +168,6 @@ class Fiba {
     }
 
     const typename Aggregates::Spines& spines() const { return spines_; }
-    size_t bytes() const { return spines_.root() ? bytes_below(spines_.root(), height()) : 0; }
 
    private:
     using Spines = typename Aggregates::Spines;
@@ -783,13 +782,6 @@ class Fiba {
         std::copy(from->aggs, from->aggs + from->count, to->aggs);
         for (uint32_t i = 0; i < from->count; ++i) to->children[i] = copied(from->children[i], level - 1);
         return to;
-    }
-
-    size_t bytes_below(Node* node, uint32_t level) const {
-        if (level == 0) return pool_.leaf_bytes();
-        size_t bytes = pool_.inner_bytes();
-        for (uint32_t i = 0; i < inner(node)->count; ++i) bytes += bytes_below(inner(node)->children[i], level - 1);
-        return bytes;
     }
 
     template <class Visit>

@@ -127,9 +127,6 @@ class Pool {
     }
 
     size_t leaf_bytes() const { return entries_offset() + capacity_ * sizeof(Entry); }
-    size_t inner_bytes() const {
-        return aligned(sizeof(InnerNode)) + fanout_ * (sizeof(Node*) + sizeof(Time) + sizeof(Agg));
-    }
 
    private:
     static constexpr size_t kSpare = 16;

@@ -207,8 +207,51 @@ nb::object packed(Window& window) {
     Packed state;
     bool wide = false;
     if (!window.pack(state, wide)) return nb::none();
-    return nb::make_tuple(nb::bytes(state.times.data(), state.times.size()),
-                          nb::bytes(state.entries.data(), state.entries.size()), state.rows, wide);
+    return nb::make_tuple(python(state.times), python(state.entries), state.rows, wide);
+}
+
+// Any contiguous bytes of Python's, read where they lie.
+class Bytes {
+   public:
+    explicit Bytes(nb::handle object) { succeed(PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE)); }
+    ~Bytes() { PyBuffer_Release(&buffer_); }
+    Bytes(const Bytes&) = delete;
+    std::string_view view() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
+
+   private:
+    Py_buffer buffer_{};
+};
+
+uint64_t hash_of(nb::handle data, uint64_t seed) {
+    Bytes bytes(data);
+    return hash64(bytes.view().data(), bytes.view().size(), seed);
+}
+
+// One after the other, and then the hash of it all.
+nb::object sealed(const nb::list& parts) {
+    size_t size = 0;
+    for (nb::handle part : parts) size += Bytes(part).view().size();
+    Ref all = python_bytes(size + sizeof(uint64_t));
+    char *start = PyBytes_AS_STRING(all.get()), *at = start;
+    for (nb::handle part : parts) {
+        Bytes bytes(part);
+        if (bytes.view().empty()) continue;
+        std::memcpy(at, bytes.view().data(), bytes.view().size());
+        at += bytes.view().size();
+    }
+    uint64_t hash = hash64(start, size, 0);
+    std::memcpy(at, &hash, sizeof hash);
+    return python(all);
+}
+
+bool seal_holds(nb::handle data) {
+    Bytes bytes(data);
+    std::string_view view = bytes.view();
+    uint64_t hash;
+    if (view.size() < sizeof hash) return false;
+    size_t size = view.size() - sizeof hash;
+    std::memcpy(&hash, view.data() + size, sizeof hash);
+    return hash == hash64(view.data(), size, 0);
 }
 
 }  // namespace
@@ -217,6 +260,9 @@ NB_MODULE(_core, m) {
     nb::register_exception_translator(translate);
     m.attr("__doc__") = "The structures, in C++; sash.Window is their face.";
     m.def("structures", &structure_names, "The names of all structures.");
+    m.def("hash64", hash_of, "data"_a, "seed"_a, "64 bits that depend on the bytes and the seed alone.");
+    m.def("sealed", sealed, "parts"_a, "The parts one after the other, and 8 bytes to check them by.");
+    m.def("seal_holds", seal_holds, "data"_a, "Whether these are bytes that `sealed` gave.");
 
     nb::class_<Window>(m, "Window", nb::type_slots(slots), nb::is_weak_referenceable())
         .def(
@@ -348,10 +394,9 @@ not known, or kept along a spine, is None.
         .def("_pack", packed)
         .def(
             "_unpack",
-            [](Window& w, const nb::tuple& kinds, nb::bytes times, nb::bytes entries, size_t rows, bool wide) {
-                Packed state{std::string(times.c_str(), times.size()), std::string(entries.c_str(), entries.size()),
-                             rows};
-                w.unpack(kinds_from(kinds.ptr()), state, wide);
+            [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle entries, size_t rows, bool wide) {
+                Bytes time_bytes(times), entry_bytes(entries);
+                w.unpack(kinds_from(kinds.ptr()), {time_bytes.view(), entry_bytes.view(), rows}, wide);
             },
             "kinds"_a, "times"_a, "entries"_a, "rows"_a, "wide"_a)
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "folds.hpp"
+#include "hash.hpp"
 #include "time.hpp"
 
 namespace sash {
@@ -121,11 +122,8 @@ struct Counted {
     static constexpr uint32_t leaf_capacity = 64;
     static constexpr uint32_t fanout = 16;
 
-    // Entries read from bytes may be any bytes; this says whether a window could hold this one.
-    template <class Entry>
-    static bool valid(const Entry&) {
-        return true;
-    }
+    // Entries read from bytes may be any bytes; where a window could not hold all of them, valid(entry) says which.
+    static constexpr bool checks_entries = false;
 };
 
 // A monoid whose entries are aggregates: Self gives combine(a, b).
@@ -251,6 +249,7 @@ struct SumFloat64 : Plain<SumFloat64, double> {
 
 struct Count : Plain<Count, int64_t> {
     struct Input {};
+    static constexpr bool checks_entries = true;
     static constexpr const char* name = "count";
     static constexpr bool commutes = true;
     static constexpr uint32_t leaf_capacity = kWideLeaf;
@@ -293,6 +292,7 @@ struct Words {
 template <class Self>
 struct OneWord : Plain<Self, int64_t>, Words {
     using Input = int64_t;
+    static constexpr bool checks_entries = true;
     static constexpr Out out = Out::word;
 
     using Words::Words;
@@ -306,31 +306,30 @@ struct OneWord : Plain<Self, int64_t>, Words {
     static bool same(int64_t a, int64_t b) { return a == b; }
 };
 
-struct Min : OneWord<Min> {
-    using OneWord::OneWord;
-    static constexpr const char* name = "min";
+// The smallest or the largest; Self also gives extreme(words, count) of many.
+template <class Self>
+struct Extreme : OneWord<Self> {
+    using OneWord<Self>::OneWord;
     static constexpr bool commutes = true;
     static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr bool folds = true;
     void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
     void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
-        combines += count;
-        if (count) agg = combine(agg, least_of(words, count));
+        this->combines += count;
+        if (count) agg = Self::combine(agg, Self::extreme(words, count));
     }
-    static int64_t combine(int64_t a, int64_t b) { return b < a ? b : a; }
 };
-struct Max : OneWord<Max> {
-    using OneWord::OneWord;
+struct Min : Extreme<Min> {
+    using Extreme::Extreme;
+    static constexpr const char* name = "min";
+    static int64_t combine(int64_t a, int64_t b) { return b < a ? b : a; }
+    static int64_t extreme(const int64_t* words, size_t count) { return least_of(words, count); }
+};
+struct Max : Extreme<Max> {
+    using Extreme::Extreme;
     static constexpr const char* name = "max";
-    static constexpr bool commutes = true;
-    static constexpr uint32_t leaf_capacity = kWideLeaf;
-    static constexpr bool folds = true;
-    void append_entries(int64_t& agg, const int64_t* words, size_t count) { append_aggs(agg, words, count); }
-    void append_aggs(int64_t& agg, const int64_t* words, size_t count) {
-        combines += count;
-        if (count) agg = combine(agg, greatest_of(words, count));
-    }
     static int64_t combine(int64_t a, int64_t b) { return a < b ? b : a; }
+    static int64_t extreme(const int64_t* words, size_t count) { return greatest_of(words, count); }
 };
 struct First : OneWord<First> {
     using OneWord::OneWord;
@@ -351,6 +350,7 @@ struct WordAndCount {
 // The paper's example: the maximum, and how often it occurs.
 struct MaxCount : Plain<MaxCount, WordAndCount>, Words {
     using Input = int64_t;
+    static constexpr bool checks_entries = true;
     static constexpr const char* name = "maxcount";
     static constexpr bool commutes = true;
     static constexpr uint32_t leaf_capacity = kWideLeaf;
@@ -387,6 +387,7 @@ struct LogsAndCount {
 // The logarithm is taken once, on the way in; what is combined are sums.
 struct Geomean : Plain<Geomean, LogsAndCount> {
     using Input = double;
+    static constexpr bool checks_entries = true;
     static constexpr const char* name = "geomean";
     static constexpr Out out = Out::real;
     static constexpr bool validates = true;
@@ -444,12 +445,6 @@ struct Bloom : Counted {
 
     explicit Bloom(const MonoidSpec&) : wrap_(imported("sash.monoids", "Bloom")) {}
 
-    static uint64_t mixed(uint64_t x) {  // the finaliser of splitmix64
-        x += 0x9E3779B97F4A7C15u;
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-        return x ^ (x >> 31);
-    }
     static Input input(PyObject* value) {
         if (PyLong_CheckExact(value)) {
             int overflow = 0;
@@ -513,6 +508,23 @@ struct Bloom : Counted {
         return entry;
     }
     static bool same(const Agg& a, const Agg& b) { return a == b; }
+
+    static void write(std::string& bytes, const Entry& entry) {
+        bytes.push_back(entry.bits ? 1 : 0);
+        if (entry.bits)
+            bytes.append(reinterpret_cast<const char*>(entry.bits->data()), sizeof(Bits));
+        else
+            bytes.append(reinterpret_cast<const char*>(&entry.hash), sizeof entry.hash);
+    }
+    static bool read(const char*& at, const char* end, Entry& entry) {
+        bool bits = *at++ == 1;
+        size_t size = bits ? sizeof(Bits) : sizeof(uint64_t);
+        if (static_cast<size_t>(end - at) < size) return false;
+        if (bits) entry.bits.reset(new Bits);
+        std::memcpy(bits ? static_cast<void*>(entry.bits->data()) : &entry.hash, at, size);
+        at += size;
+        return true;
+    }
 
    private:
     Ref wrap_;

@@ -270,7 +270,7 @@ bool Window::pack(Packed& packed, bool& wide) {
     return true;
 }
 
-void Window::unpack(const Kinds& kinds, const Packed& packed, bool wide) {
+void Window::unpack(const Kinds& kinds, const PackedView& packed, bool wide) {
     Held held(*this);
     std::unique_ptr<Engine> engine = make(kinds, wide ? SumWide::name : nullptr);
     engine->unpack(packed);

@@ -53,7 +53,7 @@ class Window {
     bool wide(const Contents& contents) const;
     void load(const Kinds& kinds, const Contents& contents, bool wide);
     bool pack(Packed& packed, bool& wide);
-    void unpack(const Kinds& kinds, const Packed& packed, bool wide);
+    void unpack(const Kinds& kinds, const PackedView& packed, bool wide);
     void copy_from(Window& other);
 
     const Ref& monoid() const { return monoid_; }

@@ -1,6 +1,6 @@
 """The bytes of a window: a versioned, checked container.
 
-    SASH | version | length of the header | header (JSON) | times | entries | CRC-32 of all before
+    SASH | version | length of the header | header (JSON) | times | entries | hash of all before
 
 The header names the structure, the monoid and the kinds; times and entries are the core's own arrays. Nothing in it is
 executed. Only where a window holds Python objects are they pickled, and then loading asks for permission.
@@ -8,45 +8,44 @@ executed. Only where a window holds Python objects are they pickled, and then lo
 
 import json
 import struct
-import zlib
 from datetime import timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from sash import _core
 from sash.errors import CorruptStateError, KindError, UnsupportedError, shown
 from sash.times import Instants
 
 _MAGIC = b"SASH"
-_VERSION = 1
+_VERSION = 2
 _START = struct.Struct("<4sHI")
-_CHECK = struct.Struct("<I")
+_CHECK_BYTES = 8
 
 
 def join(header: dict[str, Any], times: bytes, entries: bytes) -> bytes:
     """Give the bytes of a state."""
     named = json.dumps({**header, "times": len(times), "entries": len(entries)}).encode()
-    body = b"".join([_START.pack(_MAGIC, _VERSION, len(named)), named, times, entries])
-    return body + _CHECK.pack(zlib.crc32(body))
+    return _core.sealed([_START.pack(_MAGIC, _VERSION, len(named)), named, times, entries])
 
 
-def part(data: Any) -> tuple[dict[str, Any], bytes, bytes]:
-    """Give the parts of a state's bytes, or say what is wrong with them."""
+def part(data: Any) -> tuple[dict[str, Any], memoryview, memoryview]:
+    """Give the parts of a state's bytes, where they lie, or say what is wrong with them."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise KindError(f"data: {shown(data)} is no state; give the bytes that to_bytes gave.")
-    data = bytes(data)
-    if len(data) < _START.size + _CHECK.size or data[:4] != _MAGIC:
+    data = memoryview(data).cast("B")
+    if len(data) < _START.size + _CHECK_BYTES or data[:4] != _MAGIC:
         raise CorruptStateError("data: it does not begin like a state of sash; give the bytes that to_bytes gave.")
     _, version, length = _START.unpack_from(data)
     if version != _VERSION:
         raise CorruptStateError(f"data: its format is version {version}; this sash reads version {_VERSION}.")
-    if zlib.crc32(data[: -_CHECK.size]) != _CHECK.unpack_from(data, len(data) - _CHECK.size)[0]:
+    if not _core.seal_holds(data):
         raise CorruptStateError("data: it was cut short or changed; its check sum is wrong.")
     try:
-        header = json.loads(data[_START.size : _START.size + length])
+        header = json.loads(bytes(data[_START.size : _START.size + length]))
         start, times, entries = _START.size + length, int(header["times"]), int(header["entries"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptStateError(f"data: its header cannot be read: {shown(error)}.") from None
-    if min(times, entries) < 0 or start + times + entries + _CHECK.size != len(data):
+    if min(times, entries) < 0 or start + times + entries + _CHECK_BYTES != len(data):
         raise CorruptStateError("data: its parts are not as long as its header says.")
     return header, data[start : start + times], data[start + times : start + times + entries]
 

@@ -302,7 +302,7 @@ def _shell(cls: type[Window], header: dict[str, Any], monoid: Monoid) -> Window:
         raise CorruptStateError(f"data: its header asks for what there is not: {error}") from None
 
 
-def _load_objects(window: Window, kinds: Kinds, entries: bytes, allow_pickle: bool) -> None:
+def _load_objects(window: Window, kinds: Kinds, entries: memoryview, allow_pickle: bool) -> None:
     if not allow_pickle:
         raise ArgumentError(
             "allow_pickle: False, but this window holds Python objects, and loading them runs code; give "
