@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import calls, rounds
+from benchmarks import aggregates, calls, rounds
 
 
 def main() -> None:
@@ -20,6 +20,8 @@ def main() -> None:
     print_claims(rounds.claims(table))
     print("\nother costs", flush=True)
     print_claims(calls.claims())
+    print("\nmonoids", flush=True)
+    print_claims(aggregates.claims())
 
 
 def print_table(table: rounds.Table) -> None:

@@ -747,7 +747,7 @@ class BTree {
                 const Time* high = i < count ? &node->times[i] : before;
                 size += check_node(node->children[i], low, high, left && i == 0, right && i == count);
             }
-        if (count) require(Monoid::same(node->agg, local_agg(node)), "an aggregate is that of what it covers");
+        if (count) require(monoid().same(node->agg, local_agg(node)), "an aggregate is that of what it covers");
         return size;
     }
 

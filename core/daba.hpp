@@ -122,7 +122,7 @@ class Daba : public InOrder<Time, Monoid> {
         Fold<Monoid> fold(monoid_);
         for (uint64_t p = end; p-- > from;) {
             fold.prepend(monoid_.of(queue_[p].entry));
-            if (p < to) require(Monoid::same(queue_[p].agg, fold.get()), "the front reaches to B");
+            if (p < to) require(this->monoid().same(queue_[p].agg, fold.get()), "the front reaches to B");
         }
     }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "contract.hpp"
+#include "natives.hpp"
 #include "nodes.hpp"
 #include "packed.hpp"
 
@@ -83,7 +84,8 @@ class Engine {
     virtual uint64_t combines() = 0;
     virtual uint64_t spent() = 0;
     virtual Out out() = 0;
-    virtual bool wide() = 0;  // has it moved to wider entries?
+    virtual Ref result_kinds() = 0;  // of a record's parts
+    virtual bool wide() = 0;         // has it moved to wider entries?
 
     virtual Contents freeze() = 0;
     virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
@@ -105,7 +107,7 @@ class EngineOf final : public Engine {
 
     bool insert(PyObject* time, PyObject* value) override {
         Time t = time_of<Time>(format_, time);
-        Entry entry = monoid().lift(monoid().input(value));
+        Entry entry = lifted(t, monoid().input(value));
         return ordered([&] { return change([&] { return s_.insert(std::move(t), std::move(entry)); }); });
     }
 
@@ -133,11 +135,11 @@ class EngineOf final : public Engine {
     }
 
     Ref query(const Bounds& bounds) override {
-        if (bounds.whole()) return s_.size() ? monoid().result(s_.query()) : monoid().empty();
+        if (bounds.whole()) return s_.size() ? result(s_.query(), {}) : empty(bounds);
         if constexpr (S::ranges) {
             Agg agg;
-            bool some = s_.query(range_of(bounds), agg);
-            return some ? monoid().result(agg) : monoid().empty();
+            Range<Time> range = range_of(bounds);
+            return s_.query(range, agg) ? result(agg, range) : empty(bounds);
         } else {
             fail(ErrorKind::unsupported, std::string("query: ") + S::name +
                                              " answers for the whole window only; use structure=\"fiba\" "
@@ -149,10 +151,22 @@ class EngineOf final : public Engine {
     size_t size() override { return s_.size(); }
     Ref oldest() override { return s_.size() ? python_time(format_, s_.oldest()) : none(); }
     Ref newest() override { return s_.size() ? python_time(format_, s_.newest()) : none(); }
-    void check() override { s_.check(); }
+    void check() override {
+        if constexpr (Monoid::is_record)
+            s_.scan({}, false, [&](const Time&, const Entry& entry) { return monoid().see(entry), true; });
+        s_.check();
+    }
     uint64_t combines() override { return monoid().combines; }
     uint64_t spent() override { return s_.spent(); }
-    Out out() override { return Monoid::out; }
+    Out out() override {
+        if constexpr (Monoid::is_record)
+            if (monoid().plan().plain()) return Out::record;
+        return Monoid::out;
+    }
+    Ref result_kinds() override {
+        if constexpr (Monoid::is_record) return monoid().plan().result_kinds();
+        return none();
+    }
     bool wide() override { return std::is_same_v<Monoid, SumWide>; }
 
     Ref nodes() override { return nodes_of(s_, format_); }
@@ -179,8 +193,9 @@ class EngineOf final : public Engine {
             for (size_t row = 0; row < slide.times.size; ++row) {
                 auto start = Clock::now();
                 while (s_.size() >= slide.count) s_.evict_oldest();
-                s_.insert(time_at<Time>(format_, slide.times, row),
-                          monoid().lift(monoid().input_at(slide.values, row)));
+                Time time = time_at<Time>(format_, slide.times, row);
+                Entry entry = lifted(time, monoid().input_at(slide.values, row));
+                s_.insert(std::move(time), std::move(entry));
                 auto asked = Clock::now();
                 Agg agg = s_.query();
                 asm volatile("" : : "r"(&agg) : "memory");  // an answer that no one reads must be computed all the same
@@ -206,7 +221,7 @@ class EngineOf final : public Engine {
                 drop(slide);
                 undoing(
                     slide, {0, slide.times.size, false}, [&](size_t i) { return slide.fresh[i]; },
-                    [&] { result = s_.size() ? monoid().result(s_.query()) : monoid().empty(); });
+                    [&] { result = s_.size() ? this->result(s_.query(), slid(slide)) : monoid().empty(); });
                 decltype(evicted_)().swap(evicted_);
                 return true;
             });
@@ -224,7 +239,7 @@ class EngineOf final : public Engine {
         auto emit = [&] {
             append(times, python_time(format_, *at));
             if (shown == Shown::times) return;
-            append(values, shown == Shown::states ? monoid().state(fold.get()) : monoid().result(fold.get()));
+            append(values, shown == Shown::states ? monoid().state(fold.get()) : result(fold.get(), {at, at}));
         };
         s_.scan(range_of(bounds), reverse, [&](const Time& time, const Entry& entry) {
             bool same = at && !(reverse ? less(time, *at) : less(*at, time));
@@ -344,6 +359,66 @@ class EngineOf final : public Engine {
 
     Monoid& monoid() { return s_.monoid(); }
 
+    // --- what may depend on the time ---------------------------------------------------------------------
+
+    template <class Input>
+    Entry lifted(const Time& time, Input&& input) {
+        if constexpr (Monoid::takes_time)
+            return monoid().lift(std::forward<Input>(input), Moment<Time>{format_, time});
+        else
+            return monoid().lift(std::forward<Input>(input));
+    }
+
+    // The result of a stretch; its open ends are the oldest and the newest time.
+    Ref result(const Agg& agg, const Range<Time>& range) {
+        if constexpr (Monoid::takes_time) {
+            if (monoid().timed()) {
+                Time start = range.start ? *range.start : s_.oldest(), stop = range.stop ? *range.stop : s_.newest();
+                Moment<Time> from{format_, start}, to{format_, stop};
+                if constexpr (Monoid::is_record)
+                    return monoid().result(agg, {from.word(), to.word()});
+                else
+                    return monoid().result(agg, from.python(), to.python());
+            }
+        }
+        return monoid().result(agg);
+    }
+
+    // Of a stretch that holds nothing; an end that is open is none.
+    Ref empty(const Bounds& bounds) {
+        if constexpr (Monoid::takes_time) {
+            Ref start = bounds.start ? Ref::borrow(bounds.start) : none();
+            return monoid().empty(start, bounds.stop ? Ref::borrow(bounds.stop) : none());
+        } else {
+            return monoid().empty();
+        }
+    }
+
+    // The stretch that a slide has just come to.
+    Range<Time> slid(const Slide& slide) {
+        Range<Time> range;
+        Time edge;
+        if constexpr (Monoid::takes_time)
+            if (monoid().timed() && !slide.count && far_edge(format_, s_.newest(), slide.size, edge))
+                range.start = edge;
+        return range;
+    }
+
+    void store(Output& out, size_t row, const Slide& slide) {
+        if constexpr (Monoid::takes_time) {
+            if (monoid().timed()) {
+                Range<Time> range = slid(slide);
+                Time start = range.start ? *range.start : s_.oldest(), stop = s_.newest();
+                Moment<Time> from{format_, start}, to{format_, stop};
+                if constexpr (Monoid::is_record)
+                    return monoid().store(out, row, s_.query(), {from.word(), to.word()});
+                else
+                    return monoid().store(out, row, s_.query(), from.python(), to.python());
+            }
+        }
+        monoid().store(out, row, s_.query());
+    }
+
     // Runs changes that happen together or not at all, also where a user's code raises half way through.
     template <class Do>
     auto change(Do&& work) -> decltype(work()) {
@@ -447,7 +522,7 @@ class EngineOf final : public Engine {
         bool has_ties() const { return batch.ties; }
         size_t row(size_t i) const { return Ordered ? i : batch.order[i]; }
         Time time(size_t i) const { return time_at<Time>(engine.format_, batch.times, row(i)); }
-        Entry entry(size_t i) const { return engine.monoid().lift(engine.monoid().input_at(batch.values, row(i))); }
+        Entry entry(size_t i) const { return engine.lifted(time(i), engine.monoid().input_at(batch.values, row(i))); }
         void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
             for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
             for (uint32_t i = 0; i < count; ++i) entries[i] = entry(from + i);
@@ -462,7 +537,9 @@ class EngineOf final : public Engine {
     }
 
     bool insert_row(const Column& times, const Column& values, size_t row) {
-        return put(time_at<Time>(format_, times, row), monoid().lift(monoid().input_at(values, row)));
+        Time time = time_at<Time>(format_, times, row);
+        Entry entry = lifted(time, monoid().input_at(values, row));
+        return put(std::move(time), std::move(entry));
     }
 
     bool put(Time time, Entry entry) {
@@ -545,7 +622,7 @@ class EngineOf final : public Engine {
             for (; row < times.size; ++row) {
                 check_signals(row);
                 Time time = time_at<Time>(format_, times, row);
-                Entry entry = monoid().lift(monoid().input_at(values, row));
+                Entry entry = lifted(time, monoid().input_at(values, row));
                 if constexpr (!S::any_order)
                     if (s_.size() > 1 && count > 1) s_.require_order(time);
                 if constexpr (undoes_by_content) gone.count = 0;
@@ -554,7 +631,7 @@ class EngineOf final : public Engine {
                 held = s_.insert(std::move(time), std::move(entry));
                 if (!held) break;
                 fresh = s_.size() > before;
-                monoid().store(out, row, s_.query());
+                store(out, row, slide);
             }
             slide.row = row;
         } catch (...) {
@@ -592,7 +669,7 @@ class EngineOf final : public Engine {
         if constexpr (undoes_by_content)
             if (!evicted_.empty()) evicted_.clear();
         Time time = time_at<Time>(format_, slide.times, slide.row);
-        Entry entry = monoid().lift(monoid().input_at(slide.values, slide.row));
+        Entry entry = lifted(time, monoid().input_at(slide.values, slide.row));
         if (slide.count) {
             if (s_.size() > 1 && slide.count > 1) s_.require_order(time);  // before the evict, which it could not undo
             while (s_.size() >= slide.count) evict_oldest(evicted());
@@ -606,7 +683,7 @@ class EngineOf final : public Engine {
         if (!slide.count) drop(slide);
         undoing(
             slide, {slide.row, 1, slide.count > 0}, [&](size_t) { return fresh; },
-            [&] { monoid().store(slide.out, slide.row, s_.query()); });
+            [&] { store(slide.out, slide.row, slide); });
         return true;
     }
 

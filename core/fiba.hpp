@@ -309,7 +309,7 @@ class Fiba {
     }
 
     void mark_merged(const Path& path, const Entry& more) {
-        if constexpr (!Monoid::commutes)
+        if (!aggregates_.commutes())
             mark_changed_at(path, path.position);
         else if (aggregates_.is_finger(path.leaf))
             aggregates_.joined_at(path.leaf, path.position, more);
@@ -401,7 +401,7 @@ class Fiba {
                 leaf = fresh;
             }
         } else if (!aggregates_.is_finger(leaf)) {
-            if constexpr (Monoid::commutes)
+            if (aggregates_.commutes())
                 join_known(path, entry);
             else
                 mark_stale(path, 1);

@@ -130,7 +130,12 @@ class Aggregates {
 
     // --- what they say where order does not matter: then what comes in can simply join what is known ---
 
-    static constexpr bool commutes = Monoid::commutes;
+    bool commutes() const {
+        if constexpr (Monoid::is_record)
+            return monoid_.joins();
+        else
+            return Monoid::commutes;
+    }
 
     // `more` was merged into an entry of a finger.
     void joined_at(const LeafNode* leaf, uint32_t position, const Entry& more) {
@@ -142,7 +147,7 @@ class Aggregates {
 
     // An entry came to `position` of a finger, for which those before it have moved left, or those behind it right.
     void inserted(const LeafNode* leaf, uint32_t position, bool before, const Entry& entry) {
-        if (!commutes || !in_prefix(leaf, position) || (before && spines_.height == 0))
+        if (!commutes() || !in_prefix(leaf, position) || (before && spines_.height == 0))
             return moved(leaf, position, before);
         if (prefix_to_ == kNone) return;
         bool inside = before ? position + 1 < prefix_to_ : position < prefix_to_;
@@ -272,15 +277,15 @@ class Aggregates {
     }
     void keep_prefix_before(uint32_t position) {
         if (prefix_to_ == kNone) return;
-        if (commutes && position >= prefix_to_) return;
-        prefix_to_ = std::min(commutes ? stack_to_ : prefix_to_, position);
+        if (commutes() && position >= prefix_to_) return;
+        prefix_to_ = std::min(commutes() ? stack_to_ : prefix_to_, position);
         start_total();
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
     }
     // The prefix is known up to prefix_to_, entry by entry.
     void start_total() {
         stack_to_ = prefix_to_;
-        if (commutes && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
+        if (commutes() && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
     }
     void start_prefix(uint32_t position) {
         prefix_from_ = prefix_to_ = position;
@@ -302,14 +307,14 @@ class Aggregates {
     }
 
     void extend_prefix(const LeafNode* leaf, AtWork<Monoid>& monoid) {
-        if (!commutes || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
+        if (!commutes() || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
         monoid->append_entry(total_, leaf->entries[prefix_to_]);
         if (stack_to_ == prefix_to_) prefix_[stack_to_++] = total_;
         ++prefix_to_;
     }
 
     SASH_RARE void extend_prefix_far(const LeafNode* leaf) {
-        if (commutes && stack_to_ < prefix_to_) {  // only the total goes on
+        if (commutes() && stack_to_ < prefix_to_) {  // only the total goes on
             Fold<Monoid> fold(monoid_);
             fold.append(total_);
             fold.append_entries(leaf->entries + prefix_to_, leaf->end - prefix_to_);
@@ -329,7 +334,7 @@ class Aggregates {
         }
         start_total();
     }
-    const Agg& whole_prefix(const LeafNode* leaf) const { return commutes ? total_ : prefix_[leaf->end - 1]; }
+    const Agg& whole_prefix(const LeafNode* leaf) const { return commutes() ? total_ : prefix_[leaf->end - 1]; }
 
     Agg one_leaf() {
         LeafNode* leaf = left_leaf();
@@ -477,7 +482,7 @@ void Aggregates<Time, Monoid>::check() {
         require(spines_.height == 0 || suffix_to_ == leaf->end, "the left finger's suffix reaches to its end");
         for (uint32_t i = suffix_to_; i-- > std::max(suffix_from_, leaf->begin);) {
             fold.prepend(monoid_.of(leaf->entries[i]));
-            require(Monoid::same(suffix_[i], fold.get()), "a suffix aggregate is that of its entries");
+            require(monoid_.same(suffix_[i], fold.get()), "a suffix aggregate is that of its entries");
         }
     }
     if (prefix_to_ != kNone) {
@@ -487,11 +492,11 @@ void Aggregates<Time, Monoid>::check() {
         require(prefix_from_ == (spines_.height == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
         for (uint32_t i = prefix_from_; i < prefix_to_; ++i) {
             fold.append_entry(leaf->entries[i]);
-            if (i < stack_to_ || !commutes)
-                require(Monoid::same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
+            if (i < stack_to_ || !commutes())
+                require(monoid_.same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
         }
-        if (commutes && fold.some())
-            require(Monoid::same(total_, fold.get()), "the prefix's total is that of all of it");
+        if (commutes() && fold.some())
+            require(monoid_.same(total_, fold.get()), "the prefix's total is that of all of it");
     }
     auto stretch = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
         Fold<Monoid> fold(monoid_);
@@ -504,25 +509,25 @@ void Aggregates<Time, Monoid>::check() {
     for (uint32_t level = 1; level < height; ++level) {
         auto *l = static_cast<InnerNode*>(spines_.left[level]), *r = static_cast<InnerNode*>(spines_.right[level]);
         if (left_.own_valid >> level & 1)
-            require(Monoid::same(left_.own[level], *stretch(l, level, 1, l->count)), "the left spine's own");
+            require(monoid_.same(left_.own[level], *stretch(l, level, 1, l->count)), "the left spine's own");
         if (right_.own_valid >> level & 1)
-            require(Monoid::same(right_.own[level], *stretch(r, level, 0, r->count - 1)), "the right spine's own");
+            require(monoid_.same(right_.own[level], *stretch(r, level, 0, r->count - 1)), "the right spine's own");
         if (level >= left_.cum_from) {
             Agg agg = left_.own[level];
             if (level + 1 < height) monoid_.append(agg, left_.cum[level + 1]);
-            require(Monoid::same(left_.cum[level], agg), "the left spine's cumulative aggregate");
+            require(monoid_.same(left_.cum[level], agg), "the left spine's cumulative aggregate");
         }
         if (level >= right_.cum_from) {
             Agg agg = level + 1 < height ? right_.cum[level + 1] : right_.own[level];
             if (level + 1 < height) monoid_.append(agg, right_.own[level]);
-            require(Monoid::same(right_.cum[level], agg), "the right spine's cumulative aggregate");
+            require(monoid_.same(right_.cum[level], agg), "the right spine's cumulative aggregate");
         }
     }
     if (height > 0 && inner_valid_) {
         auto* root = static_cast<InnerNode*>(spines_.root());
         std::optional<Agg> inside = stretch(root, height, 1, root->count - 1);
         require(inside.has_value() == inner_some_, "the root knows whether it has inner children");
-        if (inner_some_) require(Monoid::same(inner_, *inside), "the root's inner aggregate");
+        if (inner_some_) require(monoid_.same(inner_, *inside), "the root's inner aggregate");
     }
     if (height > 0 && middle_valid_) {
         require(inner_valid_ && left_.cum_from <= 1 && right_.cum_from <= 1, "the middle rests on what is right");
@@ -531,7 +536,7 @@ void Aggregates<Time, Monoid>::check() {
         if (inner_some_) fold.append(inner_);
         if (height > 1) fold.append(right_.cum[1]);
         require(fold.some() == middle_some_, "the middle knows whether it is empty");
-        if (middle_some_) require(Monoid::same(middle_, fold.get()), "the middle is that of its parts");
+        if (middle_some_) require(monoid_.same(middle_, fold.get()), "the middle is that of its parts");
     }
 }
 

@@ -56,7 +56,8 @@ class Check {
             auto* inner = static_cast<Inner*>(child);
             require(inner->valid == low_bits(inner->count), "nothing stale is below what counts as known");
         }
-        require(Monoid::same(agg, aggregates_.recomputed(child, level)), "an aggregate is that of what it covers");
+        require(aggregates_.monoid().same(agg, aggregates_.recomputed(child, level)),
+                "an aggregate is that of what it covers");
     }
 
     size_t leaf(const Leaf* leaf, bool root, bool finger, const Time* from, const Time* to) {

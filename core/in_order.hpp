@@ -115,7 +115,7 @@ class InOrder {
         for (uint64_t i = 0; i < to - from; ++i) {
             const Element& element = queue_[suffix ? to - 1 - i : from + i];
             suffix ? fold.prepend(monoid_.of(element.entry)) : fold.append_entry(element.entry);
-            require(Monoid::same(element.agg, fold.get()), what);
+            require(monoid().same(element.agg, fold.get()), what);
         }
     }
 

@@ -66,10 +66,26 @@ nb::object python(Ref ref) { return nb::steal(ref.release()); }
 
 // --- arguments -----------------------------------------------------------------------------------
 
+// Any contiguous bytes of Python's, read where they lie.
+class Bytes {
+   public:
+    explicit Bytes(nb::handle object) { succeed(PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE)); }
+    ~Bytes() { PyBuffer_Release(&buffer_); }
+    Bytes(const Bytes&) = delete;
+    std::string_view view() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
+
+   private:
+    Py_buffer buffer_{};
+};
+
 // A column as a list of objects, or as a contiguous buffer of int64 or float64 that stays alive with this.
 class ColumnArgument {
    public:
     explicit ColumnArgument(nb::handle rows, bool writable = false) {
+        if (PyTuple_Check(rows.ptr())) {
+            read_record(rows.ptr());
+            return;
+        }
         if (PyList_Check(rows.ptr())) {
             column_.objects = rows.ptr();
             column_.size = static_cast<size_t>(PyList_GET_SIZE(rows.ptr()));
@@ -94,7 +110,31 @@ class ColumnArgument {
     }
 
    private:
+    // (how many rows, one (words, nulls or None) for each input)
+    void read_record(PyObject* record) {
+        column_.size = static_cast<size_t>(PyLong_AsSize_t(PyTuple_GetItem(record, 0)));
+        for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(record); ++i) {
+            PyObject* input = PyTuple_GET_ITEM(record, i);
+            Column column;
+            column.words = static_cast<const int64_t*>(open_part(PyTuple_GetItem(input, 0), sizeof(int64_t)));
+            if (PyTuple_GetItem(input, 1) != Py_None)
+                column.nulls = static_cast<const uint8_t*>(open_part(PyTuple_GetItem(input, 1), 1));
+            inputs_.push_back(column);
+        }
+        column_.input_count = inputs_.size();
+        static const Column nothing{};
+        column_.inputs = inputs_.empty() ? &nothing : inputs_.data();
+    }
+    const void* open_part(PyObject* part, size_t item) {
+        parts_.push_back(std::make_unique<Bytes>(nb::handle(part)));
+        if (parts_.back()->view().size() != column_.size * item)
+            fail(ErrorKind::argument, "values: an input is not as long as the others.");
+        return parts_.back()->view().data();
+    }
+
     Column column_;
+    std::vector<Column> inputs_;
+    std::vector<std::unique_ptr<Bytes>> parts_;
     Py_buffer buffer_{};
     bool open_ = false;
 };
@@ -158,7 +198,7 @@ const char* result_type(Window& window, const nb::tuple& kinds_given) {
         case Out::integer: return "int64";
         case Out::real: return "float64";
         case Out::word: return reals ? "float64" : "int64";
-        case Out::word_and_count: return reals ? "float64 and count" : "int64 and count";
+        case Out::record: return "record";
         default: return "object";
     }
 }
@@ -210,21 +250,23 @@ nb::object packed(Window& window) {
     return nb::make_tuple(python(state.times), python(state.entries), state.rows, wide);
 }
 
-// Any contiguous bytes of Python's, read where they lie.
-class Bytes {
-   public:
-    explicit Bytes(nb::handle object) { succeed(PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE)); }
-    ~Bytes() { PyBuffer_Release(&buffer_); }
-    Bytes(const Bytes&) = delete;
-    std::string_view view() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
-
-   private:
-    Py_buffer buffer_{};
-};
-
 uint64_t hash_of(nb::handle data, uint64_t seed) {
     Bytes bytes(data);
     return hash64(bytes.view().data(), bytes.view().size(), seed);
+}
+
+// Writes the stable hash of each row of a list, or of an array of int64 or float64, into an array.
+void hash_rows(nb::handle rows, nb::handle hashes) {
+    ColumnArgument given(rows), out(hashes, true);
+    const Column& column = given.get();
+    if (out.get().size != column.size) fail(ErrorKind::argument, "hashes: there are not as many as rows.");
+    int64_t* words = out.output().words;
+    for (size_t i = 0; i < column.size; ++i) {
+        uint64_t hash = column.words   ? mixed(static_cast<uint64_t>(column.words[i]))
+                        : column.reals ? stable_hash(python_float(column.reals[i]).get())
+                                       : stable_hash(PyList_GET_ITEM(column.objects, static_cast<Py_ssize_t>(i)));
+        words[i] = static_cast<int64_t>(hash);
+    }
 }
 
 // One after the other, and then the hash of it all.
@@ -261,6 +303,7 @@ NB_MODULE(_core, m) {
     m.attr("__doc__") = "The structures, in C++; sash.Window is their face.";
     m.def("structures", &structure_names, "The names of all structures.");
     m.def("hash64", hash_of, "data"_a, "seed"_a, "64 bits that depend on the bytes and the seed alone.");
+    m.def("hash_rows", hash_rows, "rows"_a, "hashes"_a, "Write the stable hash of each row into an int64 array.");
     m.def("sealed", sealed, "parts"_a, "The parts one after the other, and 8 bytes to check them by.");
     m.def("seal_holds", seal_holds, "data"_a, "Whether these are bytes that `sealed` gave.");
 
@@ -355,6 +398,10 @@ not known, or kept along a spine, is None.
         .def_prop_ro("_kinds", kinds_property)
         .def_prop_ro("_version", &Window::version)
         .def("_result_type", result_type, "kinds"_a)
+        .def(
+            "_result_kinds",
+            [](Window& w, const nb::tuple& kinds) { return python(w.result_kinds_for(kinds_from(kinds.ptr()))); },
+            "kinds"_a)
         .def(
             "_insert_many",
             [](Window& w, const nb::tuple& kinds, nb::handle times, nb::handle values) {

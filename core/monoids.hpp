@@ -12,7 +12,7 @@
 //   state(agg), thaw(object) -> Entry       the unlowered state as a Python value, and back
 //
 // `may_throw` says that combining runs Python code; structures then keep an undo log. Adding a native monoid is adding
-// a struct here and its name to NativeMonoids at the end; src/sash/monoids.py names it to users.
+// a struct here and its name to NativeMonoids (natives.hpp), or, where its own speed matters less, an op (ops.hpp).
 #pragma once
 
 #include <array>
@@ -30,21 +30,23 @@
 namespace sash {
 
 // What a policy is built from: the Python monoid, and whether its words are floats.
+class Plan;
 struct MonoidSpec {
     Ref monoid;
     bool reals = false;
+    std::shared_ptr<const Plan> plan;  // of a record
 };
 
 // Where slide() puts its results; which one a monoid fills is its `out`.
-enum class Out { integer, real, word, word_and_count, object };
+enum class Out { integer, real, word, record, object };
 struct Output {
-    int64_t* words = nullptr;  // also float64 bits; two a row for word_and_count
+    int64_t* words = nullptr;  // also float64 bits; several a row for a record
     double* reals = nullptr;
     PyObject* objects = nullptr;  // a list, filled by index
 };
 
-[[noreturn]] inline void fail_value(PyObject* value, const char* wrong) {
-    fail(ErrorKind::kind, "value: " + shown(value) + " " + wrong);
+[[noreturn]] inline void fail_value(PyObject* value, const char* wrong, ErrorKind kind = ErrorKind::kind) {
+    fail(kind, "value: " + shown(value) + " " + wrong);
 }
 
 inline int64_t integer_value(PyObject* value) {
@@ -79,6 +81,9 @@ inline double real_value(PyObject* value) {
     }
     return number;
 }
+
+// 64 bits of a value that are the same in every process.
+uint64_t stable_hash(PyObject* value);
 
 // A monoid at work in a loop. Counting each combine in memory would make every one wait for the one before, so a small
 // monoid is copied, counts in a register, and reports at the end.
@@ -117,6 +122,8 @@ struct Counted {
     static constexpr bool validates = false;        // can an input of the right type be refused?
     static constexpr bool commutes = false;         // native, exact, and order does not matter
     static constexpr bool folds = false;            // are there append_entries and append_aggs for many at once?
+    static constexpr bool takes_time = false;       // can a lift or a result depend on times? timed() says whether
+    static constexpr bool is_record = false;        // is it made of a plan? then joins() says whether it commutes
 
     // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
     static constexpr uint32_t leaf_capacity = 64;
@@ -331,52 +338,6 @@ struct Max : Extreme<Max> {
     static int64_t combine(int64_t a, int64_t b) { return a < b ? b : a; }
     static int64_t extreme(const int64_t* words, size_t count) { return greatest_of(words, count); }
 };
-struct First : OneWord<First> {
-    using OneWord::OneWord;
-    static constexpr const char* name = "first";
-    static int64_t combine(int64_t a, int64_t) { return a; }
-};
-struct Last : OneWord<Last> {
-    using OneWord::OneWord;
-    static constexpr const char* name = "last";
-    static int64_t combine(int64_t, int64_t b) { return b; }
-};
-
-struct WordAndCount {
-    int64_t word;
-    int64_t count;
-};
-
-// The paper's example: the maximum, and how often it occurs.
-struct MaxCount : Plain<MaxCount, WordAndCount>, Words {
-    using Input = int64_t;
-    static constexpr bool checks_entries = true;
-    static constexpr const char* name = "maxcount";
-    static constexpr bool commutes = true;
-    static constexpr uint32_t leaf_capacity = kWideLeaf;
-    static constexpr Out out = Out::word_and_count;
-
-    using Words::Words;
-    static WordAndCount combine(WordAndCount a, WordAndCount b) {
-        if (a.word != b.word) return a.word > b.word ? a : b;
-        return {a.word, a.count + b.count};
-    }
-    static Entry lift(Input word) { return {word, 1}; }
-    bool valid(const Entry& entry) const { return entry.count > 0 && valid_word(entry.word); }
-    Ref result(Agg agg) const { return python_pair(python(agg.word), python_int(agg.count)); }
-    static Ref empty() { return none(); }
-    void store(Output& out, size_t row, Agg agg) const {
-        out.words[2 * row] = stored(agg.word);
-        out.words[2 * row + 1] = agg.count;
-    }
-    Ref state(Agg agg) const { return result(agg); }
-    Entry thaw(PyObject* state) const {
-        if (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) != 2) fail_value(state, "is no (max, count).");
-        return {input(PyTuple_GET_ITEM(state, 0)), integer_value(PyTuple_GET_ITEM(state, 1))};
-    }
-    static bool same(Agg a, Agg b) { return a.word == b.word && a.count == b.count; }
-};
-
 // --- geometric mean ------------------------------------------------------------------------------
 
 struct LogsAndCount {
@@ -445,15 +406,7 @@ struct Bloom : Counted {
 
     explicit Bloom(const MonoidSpec&) : wrap_(imported("sash.monoids", "Bloom")) {}
 
-    static Input input(PyObject* value) {
-        if (PyLong_CheckExact(value)) {
-            int overflow = 0;
-            int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-            if (!overflow) return mixed(static_cast<uint64_t>(number));
-        }
-        Ref hash = call(imported("sash.monoids", "stable_hash").get(), value);
-        return PyLong_AsUnsignedLongLongMask(hash.get());
-    }
+    static Input input(PyObject* value) { return stable_hash(value); }
     static Input input_at(const Column& column, size_t row) {
         if (column.words) return mixed(static_cast<uint64_t>(column.words[row]));
         if (column.reals) return input(python_float(column.reals[row]).get());
@@ -542,18 +495,28 @@ struct Objects : Counted {
     static constexpr Out out = Out::object;
     static constexpr bool may_throw = true;
     static constexpr bool result_may_fail = true;
+    static constexpr bool takes_time = true;
 
     explicit Objects(const MonoidSpec& spec)
         : identity_(attribute(spec.monoid.get(), "identity")),
           combine_(attribute(spec.monoid.get(), "combine")),
           lift_(attribute(spec.monoid.get(), "lift")),
-          lower_(attribute(spec.monoid.get(), "lower")) {}
+          lower_(attribute(spec.monoid.get(), "lower")),
+          timed_(attribute(spec.monoid.get(), "timed").get() == Py_True),
+          exact_(attribute(spec.monoid.get(), "exact").get() == Py_True) {}
+
+    bool timed() const { return timed_; }
 
     static Input input(PyObject* value) { return Ref::borrow(value); }
     static Input input_at(const Column& column, size_t row) {
         return Ref::borrow(PyList_GET_ITEM(column.objects, static_cast<Py_ssize_t>(row)));
     }
     Entry lift(const Input& value) const { return lift_.is_none() ? value : call(lift_.get(), value.get()); }
+    template <class Moment>
+    Entry lift(const Input& value, const Moment& moment) const {
+        if (!timed_ || lift_.is_none()) return lift(value);
+        return call(lift_.get(), value.get(), moment.python().get());
+    }
     bool merge(Entry& entry, const Entry& more) { return append(entry, more), true; }
     static Agg of(const Entry& entry) { return entry; }
     void append(Agg& agg, const Agg& other) {
@@ -568,15 +531,27 @@ struct Objects : Counted {
     void prepend_entry(const Entry& entry, Agg& agg) { prepend(entry, agg); }
 
     Ref result(const Agg& agg) const { return lower_.is_none() ? agg : call(lower_.get(), agg.get()); }
-    Ref empty() const { return result(identity_); }
-    void store(Output& out, size_t row, const Agg& agg) const {
-        succeed(PyList_SetItem(out.objects, static_cast<Py_ssize_t>(row), result(agg).release()));
+    // Of a stretch of time, its ends as Python has them.
+    Ref result(const Agg& agg, const Ref& start, const Ref& stop) const {
+        if (!timed_ || lower_.is_none()) return result(agg);
+        PyObject* arguments[] = {agg.get(), start.get(), stop.get()};
+        return Ref::checked(PyObject_Vectorcall(lower_.get(), arguments, 3, nullptr));
+    }
+    Ref empty() const { return empty(none(), none()); }
+    Ref empty(const Ref& start, const Ref& stop) const { return result(identity_, start, stop); }
+    void store(Output& out, size_t row, const Agg& agg) const { put(out, row, result(agg)); }
+    void store(Output& out, size_t row, const Agg& agg, const Ref& start, const Ref& stop) const {
+        put(out, row, result(agg, start, stop));
+    }
+    static void put(Output& out, size_t row, Ref value) {
+        succeed(PyList_SetItem(out.objects, static_cast<Py_ssize_t>(row), value.release()));
     }
     static Ref state(const Agg& agg) { return agg; }
     static Entry thaw(PyObject* state) { return Ref::borrow(state); }
 
     // Equal, or both unequal to themselves (NaN), or of a type that defines no equality: nothing to compare.
-    static bool same(const Agg& a, const Agg& b) {
+    bool same(const Agg& a, const Agg& b) const {
+        if (!exact_ && PyBytes_Check(a.get())) return true;  // a sketch's bytes are drawn by lot
         if (Py_TYPE(a.get())->tp_richcompare == PyBaseObject_Type.tp_richcompare) return true;
         int equal = PyObject_RichCompareBool(a.get(), b.get(), Py_EQ);
         succeed(equal);
@@ -596,8 +571,7 @@ struct Objects : Counted {
         return unlike;
     }
     Ref identity_, combine_, lift_, lower_;
+    bool timed_, exact_;
 };
-
-using NativeMonoids = std::tuple<SumInt64, SumWide, SumFloat64, Count, Min, Max, First, Last, MaxCount, Geomean, Bloom>;
 
 }  // namespace sash

@@ -6,6 +6,15 @@
 
 namespace sash {
 
+// A state as a reader wants it: a record's is words, of which its result says more.
+template <class Tree, class Agg>
+Ref seen(Tree& tree, const Agg& agg) {
+    if constexpr (std::decay_t<decltype(tree.monoid())>::is_record)
+        return tree.monoid().result(agg);
+    else
+        return tree.monoid().state(agg);
+}
+
 template <class S>
 inline constexpr bool is_btree = false;
 template <class Time, class Monoid, class Policy>
@@ -16,7 +25,7 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     Ref keys = python_list(), values = python_list(), children = python_list();
     for (uint32_t i = 0; i < node->count(); ++i) {
         append(keys, python_time(format, node->times[i]));
-        append(values, tree.monoid().state(tree.monoid().of(node->entries[i])));
+        append(values, seen(tree, tree.monoid().of(node->entries[i])));
     }
     if (!node->is_leaf())
         for (uint32_t i = 0; i < node->arity; ++i) append(children, node_of(tree, node->children[i], format));
@@ -26,7 +35,7 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     Ref dict = Ref::checked(PyDict_New());
     set_item(dict, "keys", keys);
     set_item(dict, "values", values);
-    set_item(dict, "aggregate", tree.monoid().state(node->agg));
+    set_item(dict, "aggregate", seen(tree, node->agg));
     set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
     set_item(dict, "coins", python_int(int64_t{tree.coins(node)}));
     set_item(dict, "children", children);
@@ -43,13 +52,13 @@ Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, co
         auto* leaf = static_cast<const typename Tree::Leaf*>(node);
         for (uint32_t i = leaf->begin; i < leaf->end; ++i) {
             append(keys, python_time(format, leaf->times()[i]));
-            append(values, tree.monoid().state(tree.monoid().of(leaf->entries[i])));
+            append(values, seen(tree, tree.monoid().of(leaf->entries[i])));
         }
     } else {
         auto* inner = static_cast<const typename Tree::Inner*>(node);
         for (uint32_t i = 0; i < inner->count; ++i) {
             if (i) append(keys, python_time(format, inner->first[i]));
-            Ref known = inner->is_valid(i) ? tree.monoid().state(inner->aggs[i]) : none();
+            Ref known = inner->is_valid(i) ? seen(tree, inner->aggs[i]) : none();
             append(children, node_of(tree, inner->children[i], level - 1, known, format));
         }
     }

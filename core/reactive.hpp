@@ -119,7 +119,7 @@ class Reactive {
             fold_node(2 * k, fold);
             fold_node(2 * k + 1, fold);
             require(fold.some() == store_.some[k], "a node knows whether anything is below it");
-            if (fold.some()) require(Monoid::same(store_.aggs[k], fold.get()), "an aggregate is that of its children");
+            if (fold.some()) require(monoid().same(store_.aggs[k], fold.get()), "an aggregate is that of its children");
         }
         monoid_.combines = combines;
     }

@@ -35,12 +35,14 @@ struct TimeFormat {
     Ref codec;  // instants only: a sash.times.Instants
 };
 
-// Native rows as the Python side hands them over; exactly one pointer is set. A pair takes two words.
+// Native rows as the Python side hands them over; exactly one of the first four is set. A pair takes two words.
 struct Column {
     const int64_t* words = nullptr;
     const double* reals = nullptr;
-    PyObject* objects = nullptr;  // a list
-    size_t size = 0;
+    PyObject* objects = nullptr;     // a list
+    const Column* inputs = nullptr;  // of a record, words each
+    size_t size = 0, input_count = 0;
+    const uint8_t* nulls = nullptr;  // of an input; null: there are none
 };
 
 // --- order ---------------------------------------------------------------------------------------
@@ -182,6 +184,27 @@ inline Ref python_time(const TimeFormat&, Pair time) {
     return python_pair(python_int(first_of(time)), python_int(second_of(time)));
 }
 inline Ref python_time(const TimeFormat&, const Ref& time) { return time; }
+
+// A time as monoids see it: a number for native ones (ops.hpp's Clock reads it), a Python value for others.
+template <class Time>
+struct Moment {
+    const TimeFormat& format;
+    const Time& time;
+    Ref python() const { return python_time(format, time); }
+    int64_t word() const {
+        if constexpr (std::is_same_v<Time, Pair>) {
+            return first_of(time);
+        } else if constexpr (std::is_same_v<Time, int64_t>) {
+            if (format.kind != TimeKind::real) return time;
+            double value = double_of(time);
+            int64_t bits;
+            std::memcpy(&bits, &value, sizeof bits);
+            return bits;
+        } else {
+            return 0;  // objects are no native times
+        }
+    }
+};
 
 // --- the far edge of a window of a given size ----------------------------------------------------
 

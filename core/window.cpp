@@ -54,9 +54,12 @@ Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
 }
 
 std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) const {
-    Recipe recipe{{kinds.time, kinds.codec}, "object", {monoid_, kinds.value == "float64"}, options_};
+    Recipe recipe{{kinds.time, kinds.codec}, "object", {monoid_, kinds.value == "float64", nullptr}, options_};
     if (monoid) {
         recipe.monoid = monoid;
+    } else if (kinds.is_record()) {
+        recipe.spec.plan = std::make_shared<Plan>(monoid_.get(), kinds.value, recipe.format);
+        recipe.monoid = recipe.spec.plan->words() <= InlineRecord::kWords ? SmallRecord::name : WideRecord::name;
     } else if (kinds.time != TimeKind::object) {
         for (Py_ssize_t i = 0; i < PyTuple_Size(native_.get()); ++i) {
             PyObject* pair = PyTuple_GET_ITEM(native_.get(), i);
@@ -110,6 +113,7 @@ void Window::require_kinds(const Kinds& kinds, const Column& times, const Column
     if (kinds.time == TimeKind::real) time_rows = times.reals;
     if (kinds.time == TimeKind::object) time_rows = times.objects;
     const void* value_rows = values.objects;
+    if (kinds.is_record()) value_rows = values.inputs;
     if (kinds.value == "int64") value_rows = values.words;
     if (kinds.value == "float64") value_rows = values.reals;
     if (!same || (times.size && (!time_rows || (!value_rows && kinds.value != "any"))) || times.size != values.size)
@@ -228,6 +232,9 @@ uint64_t Window::combines() { return combines_before_ + (engine_ ? engine_->comb
 uint64_t Window::spent() { return engine_ ? engine_->spent() : 0; }
 
 Out Window::out_for(const Kinds& kinds) { return engine_ ? engine_->out() : make(kinds)->out(); }
+Ref Window::result_kinds_for(const Kinds& kinds) {
+    return engine_ ? engine_->result_kinds() : make(kinds)->result_kinds();
+}
 
 // --- whole contents ------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ namespace sash {
 struct Kinds {
     TimeKind time = TimeKind::object;
     Ref codec;
-    std::string value;  // "int64", "float64", "any" or "object"
+    std::string value;  // "int64", "float64", "any" or "object"; of a record those of its inputs, "(int64,hash)"
+    bool is_record() const { return !value.empty() && value[0] == '('; }
 };
 
 Kinds kinds_from(PyObject* tuple);
@@ -49,6 +50,7 @@ class Window {
     // None until decided; otherwise what `Kinds` says.
     const Kinds* kinds() const { return engine_ ? &kinds_ : nullptr; }
     Out out_for(const Kinds& kinds);
+    Ref result_kinds_for(const Kinds& kinds);
     Contents freeze();
     bool wide(const Contents& contents) const;
     void load(const Kinds& kinds, const Contents& contents, bool wide);

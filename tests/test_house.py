@@ -16,8 +16,12 @@ from sash import _core
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sash"
 
-# From the bottom up; a module imports only from modules above its own line. `_core` is the compiled core.
-LAYERS = ["errors", "_core", "monoid", "times", "monoids", "state", "columns", "window", "draw", "tour"]
+# From the bottom up; a module imports only from layers before its own. `_core` is the compiled core, and a package is
+# one layer with all its files.
+LAYERS = [
+    *("errors", "_core", "times", "compiled", "monoid", "monoids", "state", "rows", "records", "columns"),
+    *("window", "testing", "draw", "tour"),
+]
 
 
 def imports_of(path: Path) -> set[str]:
@@ -31,17 +35,25 @@ def imports_of(path: Path) -> set[str]:
     return {name.removeprefix("sash.").split(".")[0] for name in found if name.startswith("sash.")} & set(LAYERS)
 
 
+def files_of(layer: str) -> list[Path]:
+    """Give the files of a package, or the one of a module; the compiled core has none."""
+    return sorted((SOURCE / layer).rglob("*.py")) or [path for path in [SOURCE / f"{layer}.py"] if path.exists()]
+
+
 def test_every_module_has_a_layer():
-    """A new module must be given its place among the layers."""
-    modules = {path.stem for path in SOURCE.rglob("*.py")} - {"__init__"}
-    assert modules <= set(LAYERS)
+    """A new module or package must be given its place among the layers."""
+    paths = (path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+    assert {path.parts[0].removesuffix(".py") for path in paths} - {"__init__"} <= set(LAYERS)
 
 
-@pytest.mark.parametrize("layer", [layer for layer in LAYERS if (SOURCE / f"{layer}.py").exists()])
+@pytest.mark.parametrize("layer", [layer for layer in LAYERS if files_of(layer)])
 def test_imports_point_down(layer):
-    """A module imports from lower layers only."""
+    """A module imports from lower layers only, a package also from itself."""
     lower = set(LAYERS[: LAYERS.index(layer)])
-    assert imports_of(SOURCE / f"{layer}.py") <= lower
+    if (SOURCE / layer).is_dir():
+        lower.add(layer)
+    for path in files_of(layer):
+        assert imports_of(path) <= lower, path.name
 
 
 def stub_members() -> dict[str, list[str]]:
@@ -84,7 +96,12 @@ def test_stub_has_the_cores_parameters(name):
     assert stub_members()[name] in (["self", *parameters], parameters)
 
 
-MODULES = ["sash", *(f"sash.{layer}" for layer in LAYERS if layer != "_core")]
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+MODULES = ["sash", *(module_of(path) for layer in LAYERS for path in files_of(layer))]
 
 
 @pytest.mark.parametrize("name", MODULES)

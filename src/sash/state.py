@@ -12,8 +12,9 @@ from datetime import timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from sash import _core
-from sash.errors import CorruptStateError, KindError, UnsupportedError, shown
+from sash import _core, monoids
+from sash.errors import CorruptStateError, KindError, SashError, UnsupportedError, shown
+from sash.monoid import Monoid
 from sash.times import Instants
 
 _MAGIC = b"SASH"
@@ -48,6 +49,37 @@ def part(data: Any) -> tuple[dict[str, Any], memoryview, memoryview]:
     if min(times, entries) < 0 or start + times + entries + _CHECK_BYTES != len(data):
         raise CorruptStateError("data: its parts are not as long as its header says.")
     return header, data[start : start + times], data[start + times : start + times + entries]
+
+
+def monoid_to(monoid: Monoid) -> dict[str, Any]:
+    """Give a monoid as plain data: its name and, of a built-in, all that it was made with."""
+    plain: dict[str, Any] = {"name": monoid.name, "version": monoid.version, "built_in": monoid.built_in}
+    if monoid.built_in:
+        arguments = {name: _argument_to(value) for name, value in monoid.arguments}
+        plain |= {"column": monoid.column, "dtype": monoid.dtype, "arguments": arguments}
+    return plain
+
+
+def monoid_from(plain: dict[str, Any]) -> Monoid:
+    """Give a built-in back."""
+    named = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
+    arguments = {name: _argument_from(value) for name, value in plain["arguments"].items()}
+    try:
+        return monoids.BUILT_IN[plain["name"]](**arguments, **named)
+    except (SashError, TypeError) as error:
+        raise CorruptStateError(f"data: its monoid cannot be made: {shown(error)}.") from None
+
+
+def _argument_to(value: Any) -> Any:
+    if isinstance(value, Monoid):
+        return {"monoid": monoid_to(value)}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _argument_from(value: Any) -> Any:
+    if isinstance(value, dict):
+        return monoid_from(value["monoid"])
+    return tuple(value) if isinstance(value, list) else value
 
 
 def codec_to(codec: Instants | None) -> dict[str, Any] | None:

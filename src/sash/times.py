@@ -88,6 +88,11 @@ class Instants:
             return cls(str(time.unit), "pandas", aware, zone)
         return cls("us", "datetime", aware, zone)
 
+    @property
+    def ticks_per_second(self) -> float:
+        """How many ticks a second has, less than one where a tick is longer."""
+        return float(np.timedelta64(1, "s") / np.ones(1, dtype=f"timedelta64[{self.unit}]")[0])
+
     def encode(self, time: Any, argument: str = "time") -> int:
         """Give the ticks of one instant."""
         if not isinstance(time, (datetime, np.datetime64)):

@@ -4,6 +4,7 @@
 calls (`insert`, `evict`, `query`) go straight to the core.
 """
 
+import json
 import pickle
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sash import _core, columns, monoids, state
+from sash import _core, columns, monoids, records, state
 from sash.columns import Kinds
 from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, SlideError, shown
 from sash.monoid import Monoid
@@ -147,12 +148,13 @@ class Window(_core.Window):
         return self._slide_each(kinds, time_column, value_column, width, steps)
 
     def _slide_each(self, kinds: Kinds, times: columns.Column, values: columns.Column, width: Any, steps: int) -> Any:
-        results, out = _results(self._result_type(kinds), len(times))
+        kind, rows = self._result_type(kinds), len(times)
+        parts = self._result_kinds(kinds) if kind == "record" else []
+        out = _room(kind, rows, parts)
         done, error = self._slide(kinds, times, values, width, steps, out)
-        if isinstance(out, list):
-            results[:] = out
+        results = _results(self.monoid, out[: rows if error is None else done], parts)
         if error is not None:
-            raise _failed(error, done, results[:done])
+            raise _failed(error, done, results)
         return results
 
     # --- container manners ------------------------------------------------------------------------
@@ -260,9 +262,7 @@ class Window(_core.Window):
         header: dict[str, Any] = {
             "structure": self._structure,
             "options": self._options,
-            "monoid": {"name": self.monoid.name, "version": self.monoid.version, "built_in": bool(self.monoid.native)},
-            "column": self.monoid.column,
-            "dtype": self.monoid.dtype,
+            "monoid": state.monoid_to(self.monoid),
             "kinds": kinds and [kinds[0], state.codec_to(kinds[1]), kinds[2]],
             "pickle": kinds is not None and packed is None,
         }
@@ -322,10 +322,8 @@ def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
             raise ArgumentError(
                 f"monoid: None, but this window's is {shown(named['name'])}, which is not built in; give it."
             )
-        options = {"dtype": header["dtype"]} if header["dtype"] is not None else {}
-        return monoids.BUILT_IN[named["name"]](header["column"], **options)
-    given = (monoid.name, monoid.version, bool(monoid.native), monoid.dtype)
-    if given != (named["name"], named["version"], named["built_in"], header["dtype"]):
+        return state.monoid_from(named)
+    if json.loads(json.dumps(state.monoid_to(monoid))) != named:
         raise ArgumentError(
             f"monoid: {shown(monoid)} is not the one of this window, {shown(named['name'])}; give that one."
         )
@@ -335,7 +333,10 @@ def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
 def _native_kinds(kinds: Kinds, monoid: Monoid) -> Kinds:
     """Refuse kinds that no native window has."""
     known = kinds[0] in ("int", "float", "pair", "instant") and (kinds[0] == "instant") == (kinds[1] is not None)
-    if not known or kinds[2] not in dict(monoid.native):
+    fits = kinds[2] in dict(monoid.native)
+    if columns.is_record(monoid):
+        fits = records.fits(monoid.layout(), str(kinds[2]))
+    if not known or not fits:
         raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
     return kinds
 
@@ -417,15 +418,24 @@ def _checked_object_size(size: Any, times: columns.Column) -> Any:
     return size
 
 
-def _results(kind: str, rows: int) -> tuple[Any, Any]:
-    """Give the array that slide returns, and what the core writes into."""
+def _room(kind: str, rows: int, parts: list[str]) -> Any:
+    """Give what the core writes a slide's results into."""
     if kind == "object":
-        return np.empty(rows, dtype=object), [None] * rows
-    if kind.endswith(" and count"):
-        pairs = np.empty(rows, dtype=[("max", kind.split()[0]), ("count", "int64")])
-        return pairs, pairs.view(np.int64)
-    column = np.empty(rows, dtype=kind)
-    return column, column
+        return [None] * rows
+    if kind == "record":
+        return np.empty((rows, records.width_of(parts)), dtype=np.int64)
+    return np.empty(rows, dtype=kind)
+
+
+def _results(monoid: Monoid, out: Any, parts: list[str]) -> Any:
+    """Give what slide returns: an array, or where the monoid is a struct a dict of them."""
+    if parts:
+        return records.assembled(monoid.layout(), parts, out)
+    if not isinstance(out, list):
+        return out
+    if monoid.name == "struct" and columns.is_record(monoid):
+        return records.columns_of(monoid.layout(), out)
+    return records.columns_of(None, out)
 
 
 def _failed(error: BaseException, index: int, results: Any) -> BaseException:

@@ -1,0 +1,388 @@
+"""Compiled monoids: a combine over numbers as C functions that the core calls, made by Numba.
+
+A state, a row of inputs and a result are each a few 64-bit words, every one an int64 or a float64 (`Layout`). A
+`Program` holds the user's Python functions with the three layouts and gives the addresses of the C functions made of
+them. Compilation happens once a process for the same code, the same captured constants and the same layouts, and what
+was compiled stays until the process ends, because the core holds bare addresses. Numba is imported at first need.
+
+Compiled arithmetic is that of NumPy: integers wrap at 64 bits, a division by zero gives inf, nan or 0.
+"""
+
+import dis
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+from sash.times import as_number
+
+_KINDS = ("int64", "float64")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The 64-bit words of a state, an input row or a result; `single` where it is one number and no tuple."""
+
+    kinds: tuple[str, ...]
+    single: bool
+
+    def read(self, name: str, at: str = "") -> str:
+        """Give the expression that reads this from the memory `name`, at the word `at`."""
+        words = [f"{name}_{kind[0]}[{at}{j}]" for j, kind in enumerate(self.kinds)]
+        return words[0] if self.single else f"({', '.join(words)},)"
+
+    def convert(self, name: str) -> str:
+        """Give the expression that makes the variable `name` of exactly these kinds."""
+        words = [f"{kind}({name if self.single else f'{name}[{j}]'})" for j, kind in enumerate(self.kinds)]
+        return words[0] if self.single else f"({', '.join(words)},)"
+
+    def write(self, target: str, name: str) -> list[str]:
+        """Give the statements that put the variable `name` into the memory `target`."""
+        return [
+            f"{target}_{kind[0]}[{j}] = {kind}({name if self.single else f'{name}[{j}]'})"
+            for j, kind in enumerate(self.kinds)
+        ]
+
+    def __str__(self) -> str:
+        """Say it as an error does."""
+        return "a number" if self.single else f"a tuple of {len(self.kinds)}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """The C functions of a compiled monoid, from its Python functions and the layouts they work on.
+
+    It pickles as the functions do; another process compiles again, when it first asks for the addresses.
+    """
+
+    combine: Callable[[Any, Any], Any]
+    lift: Callable[[Any], Any] | None
+    lower: Callable[[Any], Any] | None
+    state: Layout
+    input: Layout
+    output: Layout
+
+    @property
+    def state_kinds(self) -> tuple[str, ...]:
+        """Give the kind of each word of a state."""
+        return self.state.kinds
+
+    @property
+    def input_kinds(self) -> tuple[str, ...]:
+        """Give the kind of each word of an input row."""
+        return self.input.kinds
+
+    @property
+    def output_kinds(self) -> tuple[str, ...]:
+        """Give the kind of each word of a result."""
+        return self.output.kinds
+
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Give the addresses of lift, fold, join and lower (0 where there is none), compiled at first use."""
+        key = (*map(_meaning, (self.combine, self.lift, self.lower)), self.state, self.input, self.output)
+        with _LOCK:
+            if key not in _COMPILED:
+                _COMPILED[key] = _compiled(self)
+            lift, fold, join, lower = (0 if made is None else made.address for made in _COMPILED[key])
+        return lift, fold, join, lower
+
+
+def program(
+    identity: Any,
+    combine: Callable[[Any, Any], Any],
+    lift: Callable[[Any], Any] | None,
+    lower: Callable[[Any], Any] | None,
+    columns: tuple[str, ...] | None,
+    dtype: str | None,
+) -> Program:
+    """Give the program of these functions, or say which of them cannot be compiled and why.
+
+    Without `lift` a value has the identity's layout. With it a value is one number, or a tuple of as many as
+    `columns` names, each of the kind `dtype`, by default "float64".
+    """
+    functions: dict[str, Any] = {"combine": combine, "lift": lift, "lower": lower}
+    for argument, function in functions.items():
+        if not callable(function) and not (function is None and argument != "combine"):
+            raise KindError(f"{argument}: {shown(function)} cannot be called; give a function.")
+    state = _layout_of_identity(identity)
+    row = _input_layout(state, lift is not None, columns, dtype)
+    _expect(state, _result("combine", combine, state, state), "combine")
+    if lift is not None:
+        _expect(state, _result("lift", lift, row), "lift")
+    return Program(combine, lift, lower, state, row, state if lower is None else _result("lower", lower, state))
+
+
+def input_columns(column: str | None, columns: Any) -> tuple[str, ...] | None:
+    """Give the input columns as one tuple, or None where none is named."""
+    if columns is None:
+        return None if column is None else (column,)
+    if column is not None:
+        raise ArgumentError(f"columns: {shown(columns)} is given next to column={column!r}; give one of the two.")
+    if not isinstance(columns, list | tuple) or not columns or not all(isinstance(name, str) for name in columns):
+        raise KindError(f"columns: {shown(columns)} is no list of names; give the input columns, or column= for one.")
+    return tuple(columns)
+
+
+# --- layouts --------------------------------------------------------------------------------------
+
+
+def _layout_of_identity(identity: Any) -> Layout:
+    if type(identity) is not tuple:
+        return Layout((_kind_of(identity, identity),), True)
+    if len(identity) < 2:
+        raise KindError(f"identity: {shown(identity)} is too short for a tuple; give two numbers or more, or a number.")
+    return Layout(tuple(_kind_of(item, identity) for item in identity), False)
+
+
+def _kind_of(item: Any, identity: Any) -> str:
+    number = as_number(item)
+    if number is None:
+        raise KindError(f"identity: {shown(identity)} cannot be compiled; give a number or a plain tuple of numbers.")
+    if isinstance(number, float):
+        return "float64"
+    if not -(2**63) <= number < 2**63:
+        raise ArgumentError(f"identity: {shown(identity)} does not fit int64; give smaller numbers, or floats.")
+    return "int64"
+
+
+def _input_layout(state: Layout, lifted: bool, columns: tuple[str, ...] | None, dtype: str | None) -> Layout:
+    if dtype is not None and dtype not in _KINDS:
+        raise ArgumentError(f'dtype: {shown(dtype)} cannot be compiled; give "int64", "float64" or None.')
+    if lifted:
+        width = 1 if columns is None else len(columns)
+        return Layout((dtype or "float64",) * width, width == 1)
+    if dtype is not None and set(state.kinds) != {dtype}:
+        given = ", ".join(state.kinds)
+        raise ArgumentError(f"dtype: {dtype!r} is not the identity's ({given}), which values have without a lift.")
+    if columns is not None and len(columns) != len(state.kinds):
+        raise ArgumentError(f"columns: {shown(columns)} cannot fill {state}; name one column for each number.")
+    return state
+
+
+def _expect(state: Layout, given: Layout, argument: str) -> None:
+    """Refuse a result that is no state: another shape, or a float where the identity holds an int."""
+    if (state.single, len(state.kinds)) != (given.single, len(given.kinds)):
+        raise KindError(f"{argument}: it gives {given} where the identity is {state}; give states of one shape.")
+    for j, (kind, found) in enumerate(zip(state.kinds, given.kinds, strict=True)):
+        if (kind, found) == ("int64", "float64"):
+            where = "its result" if state.single else f"item {j} of its result"
+            raise KindError(f"{argument}: {where} is a float where the identity has an int; make both the same.")
+
+
+# --- Numba ----------------------------------------------------------------------------------------
+
+_LOCK = threading.RLock()
+_JITTED: dict[Any, tuple[Any, Any]] = {}  # a function and its arguments' layouts: the dispatcher, the type it gives
+_COMPILED: dict[Any, tuple[Any, ...]] = {}  # a program: lift, fold, join and lower
+
+
+def _numba() -> Any:
+    try:
+        import numba
+    except ImportError as error:
+        raise UnsupportedError(
+            'Monoid.compiled needs Numba, which is not installed; run pip install "sash[jit]".'
+        ) from error
+    return numba
+
+
+def _result(argument: str, function: Callable[..., Any], *layouts: Layout) -> Layout:
+    """Give the layout of what the function gives for arguments of these layouts."""
+    numba = _numba()
+    if isinstance(function, FunctionType) and any(map(_raises, _codes(function.__code__))):
+        raise ArgumentError(f"{argument}: it raises or asserts, which compiled code cannot; give a value instead.")
+    try:
+        _, given = _jitted(function, layouts)
+    except Exception as error:  # nothing of the user's runs here: whatever it is, Numba refuses
+        raise KindError(f"{argument}: Numba cannot compile it ({_reason(error)}); use numbers and tuples.") from error
+    if isinstance(given, numba.types.Optional | numba.types.NoneType):
+        raise KindError(f"{argument}: it can give None, which is no number; give nan or another number there.")
+    single = not isinstance(given, numba.types.BaseTuple)
+    found = (given,) if single else given.types
+    kinds = tuple(filter(None, map(_kind_of_type, found)))
+    if not kinds or len(kinds) < len(found):
+        raise KindError(f"{argument}: it gives {shown(given)}; give a number or a flat tuple of numbers.")
+    return Layout(kinds, single)
+
+
+def _raises(code: CodeType) -> bool:
+    return any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(code))
+
+
+def _reason(error: Exception) -> str:
+    """Give what Numba complains of, in one line: the first after its heading, with the call where it names one."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("Failed in nopython mode")]
+    call = [line.removeprefix(">>> ") for line in lines[1:2] if line.startswith(">>> ")]
+    text = " ".join(lines[:1] + call).rstrip(".") or type(error).__name__
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _kind_of_type(given: Any) -> str | None:
+    types = _numba().types
+    if isinstance(given, types.Boolean):
+        return "int64"
+    if isinstance(given, types.Integer):
+        return "int64" if given.signed or given.bitwidth < 64 else None
+    return "float64" if isinstance(given, types.Float) else None
+
+
+def _jitted(function: Callable[..., Any], layouts: tuple[Layout, ...]) -> tuple[Any, Any]:
+    """Give Numba's form of the function, compiled for arguments of these layouts, and the type of what it gives."""
+    numba = _numba()
+    key = (_meaning(function), layouts)
+    with _LOCK:
+        if key not in _JITTED:
+            arguments = tuple(map(_type_of, layouts))
+            jitted = numba.njit(error_model="numpy")(_plain(function, len(layouts)))
+            jitted.compile(arguments)
+            _JITTED[key] = jitted, jitted.overloads[arguments].signature.return_type
+        return _JITTED[key]
+
+
+def _type_of(layout: Layout) -> Any:
+    types = _numba().types
+    kinds = tuple(getattr(types, kind) for kind in layout.kinds)
+    return kinds[0] if layout.single else types.BaseTuple.from_types(kinds)
+
+
+def _plain(function: Any, arguments: int) -> Callable[..., Any]:
+    """Give a Python function: what Numba made a dispatcher of, or one that calls a built-in such as max."""
+    function = getattr(function, "py_func", function)
+    if isinstance(function, FunctionType):
+        return function
+    return (lambda a: function(a)) if arguments == 1 else (lambda a, b: function(a, b))
+
+
+def _compiled(program: Program) -> tuple[Any, ...]:
+    """Compile the C functions of a program."""
+    numba = _numba()
+    names: dict[str, Any] = {"int64": numba.int64, "float64": numba.float64}
+    names["combine"], _ = _jitted(program.combine, (program.state, program.state))
+    if program.lift is not None:
+        names["lift"], _ = _jitted(program.lift, (program.input,))
+    if program.lower is not None:
+        names["lower"], _ = _jitted(program.lower, (program.state,))
+    exec(source(program), names)
+
+    pointers = (numba.types.CPointer(numba.int64), numba.types.CPointer(numba.float64)) * 2
+    number = numba.int64
+
+    def made(name: str, *more: Any) -> Any:
+        return numba.cfunc(numba.void(*pointers, *more), error_model="numpy")(names[name])
+
+    return (
+        made("lift_row"),
+        made("fold_rows", number),
+        made("join_states", number, number),
+        None if program.lower is None else made("lower_state"),
+    )
+
+
+def source(program: Program) -> str:
+    """Give the Python text of a program's C functions, in which each read and write of a word is spelt out.
+
+    `_i` and `_f` are the same memory, seen as int64 and as float64.
+
+    >>> text = source(Program(max, None, None, *[Layout(("int64",), True)] * 3))
+    >>> print(text.split("\\n\\n")[1])
+    def fold_rows(state_i, state_f, rows_i, rows_f, n):
+        state = state_i[0]
+        for at in range(0, n * 1, 1):
+            value = rows_i[at + 0]
+            result = combine(state, value)
+            state = int64(result)
+        state_i[0] = int64(state)
+    """
+    state, row, width = program.state, program.input, len(program.input.kinds)
+    load, store = f"state = {state.read('state')}", state.write("state", "state")
+    lift = [] if program.lift is None else ["lifted = lift(value)", f"value = {state.convert('lifted')}"]
+    step = ["    result = combine(state, value)", f"    state = {state.convert('result')}"]
+    functions = [
+        _function("lift_row", "row", [f"value = {row.read('row')}", *lift, *state.write("state", "value")]),
+        _function(
+            "fold_rows",
+            "rows",
+            [
+                load,
+                f"for at in range(0, n * {width}, {width}):",
+                f"    value = {row.read('rows', 'at + ')}",
+                *(f"    {line}" for line in lift),
+                *step,
+                *store,
+            ],
+            "n",
+        ),
+        _function(
+            "join_states",
+            "others",
+            [
+                load,
+                "for at in range(0, n * stride, stride):",
+                f"    value = {state.read('others', 'at + ')}",
+                *step,
+                *store,
+            ],
+            "stride",
+            "n",
+        ),
+        _function("lower_state", "out", [load, "result = lower(state)", *program.output.write("out", "result")]),
+    ]
+    return "\n\n".join(functions)
+
+
+def _function(name: str, other: str, body: list[str], *more: str) -> str:
+    parameters = ["state_i", "state_f", f"{other}_i", f"{other}_f", *more]
+    return "\n".join([f"def {name}({', '.join(parameters)}):", *(f"    {line}" for line in body)])
+
+
+# --- when two functions are the same code ---------------------------------------------------------
+
+
+def _meaning(function: Any) -> Any:
+    """Give a key that is equal for functions that compile to the same: code, defaults and captured constants."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, FunctionType):
+        return _Same(function)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
+    names = sorted({name for code in _codes(function.__code__) for name in code.co_names})
+    used = [(name, _constant(function.__globals__[name])) for name in names if name in function.__globals__]
+    return function.__code__, tuple(map(_constant, cells)), tuple(map(_constant, defaults)), tuple(used)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _constant(value: Any) -> Any:
+    """Give a key for a value that Numba freezes into the code; 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if isinstance(value, bool | int | float | complex | str):
+        return type(value), repr(value)
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_constant, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.str, value.shape, value.tobytes()
+    return _Same(value)
+
+
+class _Same:
+    """A key that is equal for the very same object only, and keeps it alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)

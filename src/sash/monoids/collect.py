@@ -1,0 +1,270 @@
+"""What keeps every value: exact distinct counts and quantiles, lists, sets and joined strings.
+
+These run in Python, and their states grow with the window; `hyperloglog`, `theta`, `cpc` and `kll` are the bounded
+ways to much the same. States are immutable and share what they can. Each docstring names what a combine costs.
+"""
+
+import math
+import struct as packing
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Union
+
+import numpy as np
+
+from sash.errors import ArgumentError, KindError, shown
+from sash.monoid import Monoid
+from sash.monoids.values import present, real
+from sash.times import as_number
+
+# --- sets -----------------------------------------------------------------------------------------
+
+
+class NotANumber:
+    """What stands for every NaN in a set: the class itself, which pickles as a name and so stays one."""
+
+
+def _member(value: Any) -> frozenset[Any]:
+    own = _own(value)
+    if isinstance(own, float) and own != own:
+        own = NotANumber
+    try:
+        return frozenset((own,))
+    except TypeError:
+        raise KindError(f"value: {shown(value)} cannot be put in a set; give a value that can be hashed.") from None
+
+
+def _own(value: Any) -> Any:
+    """Give any value but None, with Python's own numbers for NumPy's, and a bool as itself."""
+    return bool(value) if isinstance(value, bool | np.bool_) else present(value)
+
+
+def _union(a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
+    """Join two sets, and share the first where it holds all of the second already."""
+    return a if len(b) <= len(a) and b <= a else a | b
+
+
+def _elements(state: frozenset[Any]) -> set[Any]:
+    return {math.nan if value is NotANumber else value for value in state}
+
+
+def distinct(column: str | None = None) -> Monoid:
+    """How many different values there are, exactly; of none: 0.
+
+    A combine is O(distinct values of both). Values are the same where Python calls them equal (1, 1.0 and True are),
+    and every NaN is one value.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.distinct()).slide([1, 2, 3], ["a", "b", "a"], size=9, at="end")
+    2
+    """
+    return Monoid(
+        identity=frozenset(),
+        combine=_union,
+        lift=_member,
+        lower=len,
+        commutative=True,
+        name="distinct",
+        column=column,
+    )
+
+
+def collect_set(column: str | None = None) -> Monoid:
+    """The different values as a `set`, of equal ones the first to appear; of none: an empty set.
+
+    A combine is O(distinct values of both), as is a result. Every NaN is one value.
+    """
+    return Monoid(
+        identity=frozenset(),
+        combine=_union,
+        lift=_member,
+        lower=_elements,
+        commutative=True,
+        name="collect_set",
+        column=column,
+    )
+
+
+# --- sequences ------------------------------------------------------------------------------------
+
+_CHUNK = 16  # values that are copied into one tuple rather than linked
+
+
+class Rope:
+    """Two sequences one after the other, joined in O(1) without copying either.
+
+    A sequence is a tuple or a rope. Two of them are equal where their values are, however they were joined, and a rope
+    pickles as the tuple of its values.
+
+    >>> rope = Rope(Rope((1, 2), (3,)), (4,))
+    >>> list(rope), rope == (1, 2, 3, 4)
+    ([1, 2, 3, 4], True)
+    """
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: "Sequence", right: "Sequence") -> None:
+        self.left = left
+        self.right = right
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give the values in order, in O(n) and without recursion: a rope may be as deep as it is long."""
+        ahead: list[Sequence] = [self]
+        while ahead:
+            sequence = ahead.pop()
+            if isinstance(sequence, tuple):
+                yield from sequence
+            else:
+                ahead += (sequence.right, sequence.left)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both hold the same values in the same order."""
+        return tuple(self) == tuple(other) if isinstance(other, tuple | Rope) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash as the tuple of the values."""
+        return hash(tuple(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+Sequence = Union[tuple[Any, ...], Rope]  # noqa: UP007, a string above names it
+
+
+def _chain(a: Sequence, b: Sequence) -> Sequence:
+    if not a or not b:  # a rope holds something always, and is true
+        return a or b
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) + len(b) <= _CHUNK:
+        return a + b
+    return Rope(a, b)
+
+
+def _single(value: Any) -> tuple[Any]:
+    return (_own(value),)
+
+
+def collect_list(column: str | None = None) -> Monoid:
+    """All values as a `list`, oldest first; of none: [].
+
+    A combine is O(1), a result O(n).
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.collect_list()).slide([2, 1, 2], ["b", "a", "c"], size=9, at="end")
+    ['a', 'b', 'c']
+    """
+    return Monoid(identity=(), combine=_chain, lift=_single, lower=list, name="collect_list", column=column)
+
+
+def _text(value: Any) -> tuple[str]:
+    if not isinstance(value, str):
+        raise KindError(f"value: {shown(value)} is not a str; give a str.")
+    return (value,)
+
+
+def _joined(separator: str, state: Sequence) -> str | None:
+    return separator.join(state) if state else None
+
+
+def string_agg(separator: str = ",", column: str | None = None) -> Monoid:
+    """All strings joined by the separator, oldest first; of none: None.
+
+    A combine is O(1), a result O(n).
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.string_agg("-")).slide([2, 1], ["b", "a"], size=9, at="end")
+    'a-b'
+    """
+    if not isinstance(separator, str):
+        raise KindError(f"separator: {shown(separator)} is not a str; give a str.")
+    return Monoid(
+        identity=(),
+        combine=_chain,
+        lift=_text,
+        lower=partial(_joined, separator),
+        name="string_agg",
+        column=column,
+        arguments=(("separator", separator),),
+    )
+
+
+# --- quantiles ------------------------------------------------------------------------------------
+
+# A state is the sorted values, each as the int64 that sorts as the float does (-0.0 before 0.0, NaN last), in one
+# bytes object: nobody can change it, it compares by content, and its order does not depend on how it was merged.
+_KEY = np.dtype("<i8")
+_ALL_BUT_SIGN = 2**63 - 1
+
+
+def _key(value: Any) -> bytes:
+    number = real(value)
+    (bits,) = packing.unpack("<q", packing.pack("<d", number if number == number else math.nan))
+    return packing.pack("<q", bits ^ _ALL_BUT_SIGN if bits < 0 else bits)
+
+
+def _value(state: bytes, rank: int) -> float:
+    (key,) = packing.unpack_from("<q", state, 8 * rank)
+    (number,) = packing.unpack("<d", packing.pack("<q", key ^ _ALL_BUT_SIGN if key < 0 else key))
+    return float(number)
+
+
+def _merged(a: bytes, b: bytes) -> bytes:
+    if not a or not b:
+        return a or b
+    keys = np.frombuffer(bytearray(a + b), dtype=_KEY)
+    keys.sort(kind="stable")  # finds the two sorted runs and merges them
+    return keys.tobytes()
+
+
+def _interpolated(q: float, state: bytes) -> float | None:
+    """Give the value at rank q * (n - 1), between two ranks by the line through both, rounded as NumPy does."""
+    if not state:
+        return None
+    place = q * (len(state) // 8 - 1)
+    rank, share = int(place), place - int(place)
+    low = _value(state, rank)
+    if share == 0:
+        return low
+    high = _value(state, rank + 1)
+    if low == high:
+        return low
+    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+
+
+def quantile(q: float, column: str | None = None) -> Monoid:
+    """The exact `q`-quantile of numbers, between two values by linear interpolation as NumPy's; of none: None.
+
+    A combine is O(n) at about 4 ns a value, a result O(1), and a state 8 bytes a value. Numbers are read as float64.
+    NaN is the largest value: the result is NaN only where it falls on one or next to one.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.quantile(0.9)).slide([1, 2, 3], [10, 30, 20], size=9, at="end")
+    28.0
+    """
+    number = as_number(q)
+    if number is None or isinstance(q, bool):
+        raise KindError(f"q: {shown(q)} is not a number; give one from 0 to 1.")
+    if not 0 <= number <= 1:
+        raise ArgumentError(f"q: {shown(q)} is out of range; give a number from 0 to 1.")
+    return _quantile("quantile", float(number), column, (("q", float(number)),))
+
+
+def median(column: str | None = None) -> Monoid:
+    """The exact median of numbers, the mean of the middle two where their count is even; of none: None.
+
+    It costs what `quantile` does.
+    """
+    return _quantile("median", 0.5, column, ())
+
+
+def _quantile(name: str, q: float, column: str | None, arguments: tuple[tuple[str, Any], ...]) -> Monoid:
+    return Monoid(
+        identity=b"",
+        combine=_merged,
+        lift=_key,
+        lower=partial(_interpolated, q),
+        commutative=True,
+        name=name,
+        column=column,
+        arguments=arguments,
+    )

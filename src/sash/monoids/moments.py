@@ -1,0 +1,284 @@
+"""Moments: variance, skewness, kurtosis, covariance and what follows from them, and the geometric mean.
+
+States hold the count, the means and the sums of powers of the differences from them. Two states are merged by the
+pairwise formulas of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract two large sums.
+"""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+from sash.errors import ArgumentError, shown
+from sash.monoid import Input, Monoid, Part
+from sash.monoids.values import add_all, checked_int, named, real, real_pair
+
+_Moments = tuple[int, float, float, float, float]  # n, mean, and the sums of squares, cubes and fourth powers
+
+# --- variance -------------------------------------------------------------------------------------
+
+
+def _alone(value: Any) -> tuple[int, float, float]:
+    number = real(value)
+    return 1, number, number - number  # NaN where it is not finite, and so is every sum that it goes into
+
+
+def _merged(a: tuple[int, float, float], b: tuple[int, float, float]) -> tuple[int, float, float]:
+    if not a[0] or not b[0]:
+        return a if a[0] else b
+    n, d = a[0] + b[0], b[1] - a[1]
+    return n, a[1] + d * (b[0] / n), a[2] + b[2] + d * d * (a[0] * b[0] / n)
+
+
+def _variance_of(ddof: int, state: tuple[int, float, float]) -> float | None:
+    n, _, squares = state
+    return squares / (n - ddof) if n > ddof else None
+
+
+def _deviation_of(ddof: int, state: tuple[int, float, float]) -> float | None:
+    variance = _variance_of(ddof, state)
+    return None if variance is None else math.sqrt(variance)
+
+
+def _spread(name: str, column: str | None, ddof: int) -> Monoid:
+    ddof = checked_int("ddof", ddof, 0)
+    rooted = name == "std"
+    return Monoid(
+        identity=(0, 0.0, 0.0),
+        combine=_merged,
+        lift=_alone,
+        lower=partial(_deviation_of if rooted else _variance_of, ddof),
+        commutative=True,
+        exact=False,
+        name=name,
+        column=column,
+        arguments=(("ddof", ddof),),
+        parts=(Part("variance", (Input(column, "float"),), (ddof, int(rooted))),),
+    )
+
+
+def variance(column: str | None = None, *, ddof: int = 1) -> Monoid:
+    """Variance, with n - ddof for a divisor; None where there are not more than `ddof` values.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.variance()).slide([1, 2, 3], [1, 2, 6], size=9, at="end")
+    7.0
+    """
+    return _spread("variance", column, ddof)
+
+
+def std(column: str | None = None, *, ddof: int = 1) -> Monoid:
+    """Standard deviation, the root of the variance; None where there are not more than `ddof` values."""
+    return _spread("std", column, ddof)
+
+
+# --- skewness and kurtosis ------------------------------------------------------------------------
+
+
+def _alone_to_fourth(value: Any) -> _Moments:
+    n, mean, squares = _alone(value)
+    return n, mean, squares, squares, squares
+
+
+def _merged_to_fourth(a: _Moments, b: _Moments) -> _Moments:
+    if not a[0] or not b[0]:
+        return a if a[0] else b
+    (na, mean_a, a2, a3, a4), (nb, mean_b, b2, b3, b4) = a, b
+    n, d = na + nb, mean_b - mean_a
+    p, q = na / n, nb / n
+    between = d * d * (na * q)  # what the distance of the means adds to the squares
+    squares = a2 + b2 + between
+    cubes = a3 + b3 + between * d * (p - q) + 3.0 * d * (p * b2 - q * a2)
+    fourths = (
+        a4
+        + b4
+        + between * d * d * (p * p - p * q + q * q)
+        + 6.0 * d * d * (p * p * b2 + q * q * a2)
+        + 4.0 * d * (p * b3 - q * a3)
+    )
+    return n, mean_a + d * q, squares, cubes, fourths
+
+
+def _skewness_of(state: _Moments) -> float | None:
+    n, _, squares, cubes, _ = state
+    if not n:
+        return None
+    m2, m3 = squares / n, cubes / n
+    power = m2 * math.sqrt(m2)
+    return m3 / power if power != 0.0 else math.nan
+
+
+def _kurtosis_of(state: _Moments) -> float | None:
+    n, _, squares, _, fourths = state
+    if not n:
+        return None
+    m2, m4 = squares / n, fourths / n
+    power = m2 * m2
+    return m4 / power - 3.0 if power != 0.0 else math.nan
+
+
+def skewness(column: str | None = None) -> Monoid:
+    """Skewness of the values as a population, m3 / m2**1.5; NaN where all are equal, of none: None.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.skewness()).slide([1, 2, 3], [1, 2, 3], size=9, at="end")
+    0.0
+    """
+    return _shape("skewness", _skewness_of, column)
+
+
+def kurtosis(column: str | None = None) -> Monoid:
+    """Excess kurtosis of the values as a population, m4 / m2**2 - 3; NaN where all are equal, of none: None."""
+    return _shape("kurtosis", _kurtosis_of, column)
+
+
+def _shape(name: str, lower: Any, column: str | None) -> Monoid:
+    return Monoid(
+        identity=(0, 0.0, 0.0, 0.0, 0.0),
+        combine=_merged_to_fourth,
+        lift=_alone_to_fourth,
+        lower=lower,
+        commutative=True,
+        exact=False,
+        name=name,
+        column=column,
+        parts=(Part(name, (Input(column, "float"),)),),
+    )
+
+
+# --- two columns ----------------------------------------------------------------------------------
+
+
+class _Joint(NamedTuple):
+    n: int
+    mean_x: float
+    mean_y: float
+    xx: float
+    yy: float
+    xy: float
+
+
+class Regression(NamedTuple):
+    """The straight line y = slope * x + intercept with the least squares."""
+
+    slope: float
+    intercept: float
+
+
+def _alone_joint(value: Any) -> _Joint:
+    x, y = real_pair("x, y", value)
+    return _Joint(1, x, y, x - x, y - y, (x - x) + (y - y))  # as in _alone
+
+
+def _merged_joint(a: _Joint, b: _Joint) -> _Joint:
+    if not a.n or not b.n:
+        return a if a.n else b
+    n, dx, dy = a.n + b.n, b.mean_x - a.mean_x, b.mean_y - a.mean_y
+    q = b.n / n
+    return _Joint(
+        n,
+        a.mean_x + dx * q,
+        a.mean_y + dy * q,
+        a.xx + b.xx + dx * dx * (a.n * q),
+        a.yy + b.yy + dy * dy * (a.n * q),
+        a.xy + b.xy + dx * dy * (a.n * q),
+    )
+
+
+def _covariance_of(ddof: int, state: _Joint) -> float | None:
+    return state.xy / (state.n - ddof) if state.n > ddof else None
+
+
+def _correlation_of(state: _Joint) -> float | None:
+    if state.n < 2:
+        return None
+    if state.xx == 0.0 or state.yy == 0.0:
+        return math.nan
+    r = state.xy / math.sqrt(state.xx) / math.sqrt(state.yy)
+    return math.copysign(1.0, r) if abs(r) > 1.0 else r
+
+
+def _line_of(state: _Joint) -> Regression | None:
+    if state.n < 2:
+        return None
+    slope = state.xy / state.xx if state.xx != 0.0 else math.nan
+    return Regression(slope, state.mean_y - slope * state.mean_x)
+
+
+def _joint(name: str, lower: Any, x: str | None, y: str | None, ddof: int | None = None) -> Monoid:
+    return Monoid(
+        identity=_Joint(0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        combine=_merged_joint,
+        lift=_alone_joint,
+        lower=lower,
+        commutative=True,
+        exact=False,
+        name=name,
+        arguments=named(x=x, y=y) + (() if ddof is None else (("ddof", ddof),)),
+        parts=(
+            Part(
+                name,
+                (Input(x, "float"), Input(y, "float")),
+                () if ddof is None else (ddof,),
+                Regression._fields if name == "regression" else (),
+                Regression._make if name == "regression" else None,
+            ),
+        ),
+    )
+
+
+def covariance(x: str | None = None, y: str | None = None, *, ddof: int = 1) -> Monoid:
+    """Covariance of pairs `(x, y)`, with n - ddof for a divisor; None where there are not more than `ddof` pairs."""
+    ddof = checked_int("ddof", ddof, 0)
+    return _joint("covariance", partial(_covariance_of, ddof), x, y, ddof)
+
+
+def correlation(x: str | None = None, y: str | None = None) -> Monoid:
+    """Pearson's correlation of pairs `(x, y)`; NaN where x or y does not vary, of less than two: None."""
+    return _joint("correlation", _correlation_of, x, y)
+
+
+def regression(x: str | None = None, y: str | None = None) -> Monoid:
+    """Straight line through pairs `(x, y)` as `Regression(slope, intercept)`; of less than two: None.
+
+    Both are NaN where x does not vary.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.regression()).slide([1, 2, 3], [(0, 1.0), (1, 3.0), (2, 5.0)], size=9, at="end")
+    Regression(slope=2.0, intercept=1.0)
+    """
+    return _joint("regression", _line_of, x, y)
+
+
+# --- geometric mean -------------------------------------------------------------------------------
+
+
+def _log(value: Any) -> tuple[float, int]:
+    number = real(value)
+    if number < 0:
+        raise ArgumentError(f"value: {shown(value)} has no geometric mean; give a number that is not negative.")
+    return (math.log(number) if number else -math.inf), 1
+
+
+def _exp_mean(state: tuple[float, int]) -> float | None:
+    if not state[1]:
+        return None
+    try:
+        return math.exp(state[0] / state[1])
+    except OverflowError:  # the mean of the largest floats, rounded up
+        return math.inf
+
+
+def geomean(column: str | None = None) -> Monoid:
+    """Geometric mean of values that are not negative; of none: None. A zero makes it 0.0."""
+    return Monoid(
+        identity=(0.0, 0),
+        combine=add_all,
+        lift=_log,
+        lower=_exp_mean,
+        commutative=True,
+        exact=False,
+        name="geomean",
+        column=column,
+        native=(("float64", "geomean"),),
+        parts=(Part("geomean", (Input(column, "float"),)),),
+    )

@@ -1,0 +1,206 @@
+"""What depends on time: decayed_sum, time_weighted_mean, rate.
+
+They lift a value with its time, and lower a state for a stretch from `start` to `stop`. A span is in seconds where
+times are instants, and in the unit of the times otherwise; of a pair `(timestamp, id)` the first member counts.
+"""
+
+import math
+import operator
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sash.errors import ArgumentError, KindError, shown
+from sash.monoid import Input, Monoid, Part
+from sash.monoids.values import joined, real
+from sash.times import as_number
+
+_SECOND = np.timedelta64(1, "s")
+
+
+def span(start: Any, stop: Any) -> float:
+    """Give how far apart two times are, as a number.
+
+    >>> from datetime import datetime
+    >>> span(datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 1)), span((3, 7), (5, 1))
+    (60.0, 2.0)
+    """
+    if isinstance(start, tuple) and isinstance(stop, tuple):
+        start, stop = start[0], stop[0]
+    try:
+        return _seconds(stop - start)
+    except TypeError:
+        raise KindError(
+            f"time: {shown(stop)} has no distance from {shown(start)}; give numbers or datetimes as times."
+        ) from None
+
+
+def _seconds(difference: Any) -> float:
+    if isinstance(difference, timedelta):
+        return difference.total_seconds()
+    return float(difference / _SECOND) if isinstance(difference, np.timedelta64) else float(difference)
+
+
+# --- decayed sum ----------------------------------------------------------------------------------
+
+
+class _Decayed(NamedTuple):
+    total: float
+    at: Any
+
+
+def _dated(value: Any, time: Any) -> _Decayed:
+    return _Decayed(real(value), time)
+
+
+def _weight(half_life: float, age: float) -> float:
+    return math.inf if age < -1000.0 * half_life else 0.5 ** (age / half_life)
+
+
+def _decayed(half_life: float, a: _Decayed, b: _Decayed) -> _Decayed:
+    older, newer = (a, b) if a.at <= b.at else (b, a)
+    return _Decayed(_faded(half_life, older, newer.at) + newer.total, newer.at)
+
+
+def _faded(half_life: float, state: _Decayed, at: Any) -> float:
+    """Give the sum as it stands later on; what is not finite does not fade."""
+    if not math.isfinite(state.total):
+        return state.total
+    return state.total * _weight(half_life, span(state.at, at))
+
+
+def _decayed_until(half_life: float, state: _Decayed | None, _: Any, stop: Any) -> float:
+    return 0.0 if state is None else _faded(half_life, state, stop)
+
+
+def _checked_half_life(half_life: Any) -> float:
+    wanted = "give a number above 0 in the unit of time, or a timedelta"
+    if isinstance(half_life, (timedelta, np.timedelta64)):
+        try:
+            length = _seconds(half_life)
+        except TypeError:  # months and years are no number of seconds
+            length = math.nan
+    elif isinstance(half_life, (bool, np.bool_)) or as_number(half_life) is None:
+        raise KindError(f"half_life: {shown(half_life)} is no length of time; {wanted}.")
+    else:
+        length = real(half_life)
+    if not 0.0 < length < math.inf:
+        raise ArgumentError(f"half_life: {shown(half_life)} is no length of time; {wanted}.")
+    return length
+
+
+def decayed_sum(half_life: Any, column: str | None = None) -> Monoid:
+    """Sum of the values, each halved once per `half_life` of its age at the end of the stretch; of none: 0.0.
+
+    `half_life` is a number in the unit of the times, or for instants a timedelta or seconds.
+
+    >>> m = decayed_sum(10)
+    >>> m.lower(m.combine(m.lift(8.0, 0), m.lift(1.0, 20)), 0, 30)
+    1.5
+    """
+    length = _checked_half_life(half_life)
+    return Monoid(
+        identity=None,
+        combine=partial(joined, partial(_decayed, length)),
+        lift=_dated,
+        lower=partial(_decayed_until, length),
+        commutative=True,
+        timed=True,
+        exact=False,
+        name="decayed_sum",
+        column=column,
+        arguments=(("half_life", length),),
+        parts=(Part("decayed_sum", (Input(column, "float"),), (length,)),),
+    )
+
+
+# --- time-weighted mean ---------------------------------------------------------------------------
+
+
+class _Steps(NamedTuple):
+    first: Any
+    last: Any
+    value: float  # what holds from `last` on
+    area: float  # under the steps from `first` to `last`
+
+
+def _step(value: Any, time: Any) -> _Steps:
+    return _Steps(time, time, real(value), 0.0)
+
+
+def _held(value: float, length: float) -> float:
+    """Give the area of one step; one without length has none, however high it is."""
+    return value * length if length else 0.0
+
+
+def _followed(a: _Steps, b: _Steps) -> _Steps:
+    return _Steps(a.first, b.last, b.value, a.area + _held(a.value, span(a.last, b.first)) + b.area)
+
+
+def _mean_height(state: _Steps | None, _: Any, stop: Any) -> float | None:
+    if state is None:
+        return None
+    length = span(state.first, stop)
+    if not length:
+        return state.value
+    return (state.area + _held(state.value, span(state.last, stop))) / length
+
+
+def time_weighted_mean(column: str | None = None) -> Monoid:
+    """Mean of the values by how long each held: until the next one, the last until the end; of none: None.
+
+    It is the mean from the first time to the end of the stretch; where that is no span, it is the last value.
+
+    >>> m = time_weighted_mean()
+    >>> m.lower(m.combine(m.lift(1.0, 0), m.lift(4.0, 20)), 0, 30)
+    2.0
+    """
+    return Monoid(
+        identity=None,
+        combine=partial(joined, _followed),
+        lift=_step,
+        lower=_mean_height,
+        commutative=False,
+        timed=True,
+        exact=False,
+        name="time_weighted_mean",
+        column=column,
+        parts=(Part("time_weighted_mean", (Input(column, "float"),)),),
+    )
+
+
+# --- rate -----------------------------------------------------------------------------------------
+
+
+def _timeless(value: Any, _: Any) -> float:
+    return real(value)
+
+
+def _per_unit(total: float, start: Any, stop: Any) -> float | None:
+    length = 0.0 if start is None or stop is None else span(start, stop)
+    return total / length if length else None
+
+
+def rate(column: str | None = None) -> Monoid:
+    """Sum of the values by the length of the stretch, per second where times are instants; of no span: None.
+
+    For a rate of events give ones.
+
+    >>> m = rate()
+    >>> m.lower(m.combine(m.lift(30.0, 0), m.lift(10.0, 20)), 0, 20)
+    2.0
+    """
+    return Monoid(
+        identity=0.0,
+        combine=operator.add,
+        lift=_timeless,
+        lower=_per_unit,
+        commutative=True,
+        timed=True,
+        exact=False,
+        name="rate",
+        column=column,
+        parts=(Part("rate", (Input(column, "float"),)),),
+    )

@@ -1,0 +1,538 @@
+"""Laws of a monoid, checked by examples: for the tests of those who write their own.
+
+`check_monoid` draws values, and says in one sentence which law a monoid breaks and by which example. It needs
+hypothesis, which sash itself does not: `pip install hypothesis`.
+
+What counts as equal. Numbers are equal by value, whatever their type; NaN equals NaN, and 0.0 differs from -0.0.
+Tuples, lists, dicts, sets and arrays are equal element by element. Two states are equal if they are as values, or if
+no result tells them apart: neither their own nor one with further states before and behind them. Where a tolerance
+applies (a monoid that is not `exact`, or `tolerance=`), finite numbers are equal if they lie no further apart than the
+tolerance times the largest number among the states compared, and 0.0 equals -0.0.
+"""
+
+import contextlib
+import copy
+import math
+import numbers
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Set
+from fractions import Fraction
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sash.errors import KindError, ResultOverflowError, SashError, shown
+from sash.monoid import Monoid
+from sash.window import Window
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["LawError", "check_monoid", "commutes"]
+
+_TOLERANCE = 1e-9
+_INT64 = np.iinfo(np.int64)
+
+# Small nodes, so that a dozen entries make a tree; the last three take times in order only and know no stretches.
+_TREES: dict[str, dict[str, int]] = {
+    "fiba": {"leaf_capacity": 2, "fanout": 4},
+    "paper": {"min_arity": 2},
+    "classic": {"min_arity": 2},
+}
+_QUEUES = ("two_stacks", "daba", "reactive")
+
+
+class LawError(AssertionError):
+    """A monoid breaks a law; the message names the law and an example."""
+
+
+def check_monoid(
+    monoid: Monoid,
+    values: "SearchStrategy[Any]",
+    *,
+    times: "SearchStrategy[Any] | None" = None,
+    max_examples: int = 100,
+    tolerance: float | None = None,
+    pickled: bool = True,
+) -> None:
+    """Raise a `LawError` if an example breaks a law that windows rely on.
+
+    The laws: `combine` is associative and `identity` neutral on both sides; `lift`, `combine` and `lower` change none
+    of their arguments; `commutative=True` is true; the monoid and its states survive pickling (`pickled=False` leaves
+    that out, for lambdas); windows of every structure, native ones included, answer what the Python definition
+    answers, for times that the core knows and for others. A native integer result that does not fit int64 is refused
+    by the window, which is no wrong answer.
+
+    `values` is a hypothesis strategy of what will be inserted, and a window takes; `times` one of times, small ints
+    unless given. A timed monoid is asked for a stretch by the ends of the query, or by the window's oldest and newest
+    time where it has none.
+    `tolerance` is relative, see above: 0 for an `exact` monoid and 1e-9 for others unless given. An exception that the
+    monoid's own functions raise comes through as it is.
+
+    >>> from hypothesis import strategies as st
+    >>> from sash import Monoid, monoids
+    >>> check_monoid(monoids.max(), st.integers(-9, 9))
+    >>> check_monoid(Monoid(identity=0, combine=max), st.integers(-9, 9))
+    Traceback (most recent call last):
+    sash.testing.LawError: the identity is not neutral: identity ⊗ a = 0 for a=-1 and identity=0.
+    """
+    laws = _Laws(monoid, tolerance)
+    if pickled:
+        laws.pickling()
+    instants = _times(times)
+    _run(laws.states, (_groups(values), _ascending(instants, _GROUPED) if monoid.timed else None), max_examples)
+    _run(laws.windows, (_events(values, instants), _ascending(instants, 2)), max_examples)
+
+
+def commutes(
+    monoid: Monoid,
+    values: "SearchStrategy[Any]",
+    *,
+    times: "SearchStrategy[Any] | None" = None,
+    max_examples: int = 100,
+    tolerance: float | None = None,
+) -> bool:
+    """Tell whether no example was found where the order of arguments changes what `combine` gives.
+
+    For a monoid that leaves `commutative` at False: where this gives True, it may be worth a proof.
+
+    >>> from hypothesis import strategies as st
+    >>> from sash import monoids
+    >>> commutes(monoids.max(), st.integers()), commutes(monoids.last(), st.integers())
+    (True, False)
+    """
+    laws = _Laws(monoid, tolerance)
+    drawn = (_groups(values), _ascending(_times(times), _GROUPED) if monoid.timed else None)
+    try:
+        _run(lambda groups, instants: laws.commutative(laws.drawn(groups, instants)), drawn, max_examples)
+    except LawError:
+        return False
+    return True
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+_GROUPED = 8  # the most values in one example of states: 1 + 2 + 2 + 2 + 1
+
+
+def _hypothesis() -> Any:
+    try:
+        import hypothesis
+    except ImportError:
+        raise SashError("sash.testing needs hypothesis, which is not installed: pip install hypothesis.") from None
+    return hypothesis
+
+
+def _groups(values: Any) -> Any:
+    """Give five lists of values: what lies before, three that are to be combined, what lies behind."""
+    st = _strategies(values, "values")
+    one, some = st.lists(values, max_size=1), st.lists(values, min_size=1, max_size=2)
+    return st.tuples(one, some, some, some, one)
+
+
+def _ascending(times: Any, count: int) -> Any:
+    return _strategies(times, "times").lists(times, min_size=count, max_size=count).map(sorted)
+
+
+def _events(values: Any, times: Any) -> Any:
+    st = _strategies(values, "values")
+    return st.lists(st.tuples(times, values), max_size=10)
+
+
+def _times(times: Any) -> Any:
+    return _hypothesis().strategies.integers(-6, 6) if times is None else times
+
+
+def _strategies(strategy: Any, argument: str) -> Any:
+    st = _hypothesis().strategies
+    if not isinstance(strategy, st.SearchStrategy):
+        raise KindError(f"{argument}: {shown(strategy)} is no strategy; give one of hypothesis.strategies.")
+    return st
+
+
+def _run(law: Callable[..., None], drawn: tuple[Any, ...], max_examples: int) -> None:
+    """Run a law over examples, and raise what it raised for the smallest one that fails."""
+    hypothesis = _hypothesis()
+    st, none = hypothesis.strategies, hypothesis.strategies.none()
+
+    def example(arguments: tuple[Any, ...]) -> None:
+        law(*arguments)
+
+    quietly = hypothesis.settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    strategy = st.tuples(*(none if each is None else each for each in drawn))
+    try:
+        quietly(hypothesis.given(strategy)(example))()
+    except LawError as error:
+        raise LawError(*error.args) from None
+    except hypothesis.errors.Flaky:
+        raise LawError("the monoid gives one result and then another for the same values.") from None
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+class _State(NamedTuple):
+    """A state, and the values that it was made of."""
+
+    state: Any
+    values: list[Any]
+
+
+class _Drawn(NamedTuple):
+    before: _State
+    a: _State
+    b: _State
+    c: _State
+    behind: _State
+    start: Any
+    stop: Any
+
+    def described(self, *names: str) -> str:
+        states = [getattr(self, name) for name in names]
+        shown_states = ", ".join(f"{name}={shown(each.state)}" for name, each in zip(names, states, strict=True))
+        lifted = [each.values[0] if len(each.values) == 1 else each.state for each in states]
+        if all(_same(one, each.state) for one, each in zip(lifted, states, strict=True)):
+            return shown_states
+        return f"{shown_states}, of the values {', '.join(shown(each.values) for each in states)}"
+
+
+class _Laws:
+    """The laws of one monoid."""
+
+    def __init__(self, monoid: Monoid, tolerance: float | None) -> None:
+        self.monoid = monoid
+        self.tolerance = (0.0 if monoid.exact else _TOLERANCE) if tolerance is None else tolerance
+        self.twin: _Laws | None = None  # those of the monoid's own pickle
+
+    # The monoid's functions, each watched: they must leave alone what they are given.
+
+    def lift(self, value: Any, time: Any) -> Any:
+        lift: Any = self.monoid.lift
+        if lift is None:
+            return value
+        arguments = (value, time) if self.monoid.timed else (value,)
+        return self._watched("lift", lift, arguments, ("its value", "its time"))
+
+    def combine(self, a: Any, b: Any) -> Any:
+        return self._watched("combine", self.monoid.combine, (a, b), ("its left argument", "its right argument"))
+
+    def lower(self, state: Any, start: Any, stop: Any) -> Any:
+        lower: Any = self.monoid.lower
+        if lower is None:
+            return state
+        arguments = (state, start, stop) if self.monoid.timed else (state,)
+        return self._watched("lower", lower, arguments, ("its state", "its start", "its stop"))
+
+    def _watched(
+        self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], words: tuple[str, ...]
+    ) -> Any:
+        before = [_Frozen(each) for each in arguments]
+        identity = _Frozen(self.monoid.identity)
+        result = function(*arguments)
+        for frozen, now, word in zip(before, arguments, words, strict=False):
+            if frozen.differs(now):
+                raise LawError(f"{name} changes {word}: it was {frozen.text} and became {shown(now)}.")
+        if identity.differs(self.monoid.identity):
+            raise LawError(f"{name} changes the identity: {identity.text} became {shown(self.monoid.identity)}.")
+        return result
+
+    # States.
+
+    def drawn(self, groups: tuple[list[Any], ...], instants: list[Any] | None) -> _Drawn:
+        """Lift the values of an example, and combine those of each group."""
+        moments = instants or [None] * _GROUPED
+        remaining = iter(moments)
+        before, a, b, c, behind = (self._group(values, remaining) for values in groups)
+        return _Drawn(before, a, b, c, behind, moments[0], moments[-1])
+
+    def _group(self, values: list[Any], times: Iterator[Any]) -> _State:
+        lifted = [self.lift(value, next(times)) for value in values]
+        return _State(reduce(self.combine, lifted) if lifted else self.monoid.identity, values)
+
+    def states(self, groups: tuple[list[Any], ...], instants: list[Any] | None) -> None:
+        """Hold the laws of states against one example."""
+        drawn = self.drawn(groups, instants)
+        self.associative(drawn)
+        self.neutral(drawn)
+        if self.monoid.commutative:
+            self.commutative(drawn)
+
+    def associative(self, drawn: _Drawn) -> None:
+        a, b, c = drawn.a.state, drawn.b.state, drawn.c.state
+        left = self.combine(self.combine(a, b), c)
+        right = self.combine(a, self.combine(b, c))
+        if not self._alike(left, right, drawn):
+            raise LawError(
+                f"combine is not associative: (a ⊗ b) ⊗ c = {shown(left)} but a ⊗ (b ⊗ c) = {shown(right)} "
+                f"for {drawn.described('a', 'b', 'c')}."
+            )
+
+    def neutral(self, drawn: _Drawn) -> None:
+        a, identity = drawn.a.state, self.monoid.identity
+        for formula, got in (
+            ("identity ⊗ a", self.combine(identity, a)),
+            ("a ⊗ identity", self.combine(a, identity)),
+        ):
+            if not self._alike(got, a, drawn):
+                raise LawError(
+                    f"the identity is not neutral: {formula} = {shown(got)} for {drawn.described('a')} "
+                    f"and identity={shown(identity)}."
+                )
+
+    def commutative(self, drawn: _Drawn) -> None:
+        ab, ba = self.combine(drawn.a.state, drawn.b.state), self.combine(drawn.b.state, drawn.a.state)
+        if not self._alike(ab, ba, drawn):
+            raise LawError(
+                f"commutative=True is not true: a ⊗ b = {shown(ab)} but b ⊗ a = {shown(ba)} "
+                f"for {drawn.described('a', 'b')}; leave commutative at False."
+            )
+
+    def _alike(self, left: Any, right: Any, drawn: _Drawn) -> bool:
+        """Tell whether two states are equal: as values, or because no result tells them apart."""
+        states = [each.state for each in drawn[:5]]
+        if _same(left, right, self._slack(left, right, *states)):
+            return True
+        if self.monoid.lower is None:
+            return False
+        before, behind = drawn.before.state, drawn.behind.state
+        pairs = [
+            (left, right),
+            (self.combine(before, left), self.combine(before, right)),
+            (self.combine(left, behind), self.combine(right, behind)),
+        ]
+        results = [[self.lower(state, drawn.start, drawn.stop) for state in pair] for pair in pairs]
+        return all(_same(one, two, self._slack(one, two, left, right, *states)) for one, two in results)
+
+    def _slack(self, *compared: Any) -> float | None:
+        """Give how far apart numbers may be; None where they may not be apart at all."""
+        if not self.tolerance:
+            return None
+        return self.tolerance * max((abs(n) for n in _numbers(compared) if _finite(n)), default=0.0)
+
+    # Pickles.
+
+    def pickling(self) -> None:
+        """Hold against the monoid that its pickle must be equal to it."""
+        try:
+            twin = pickle.loads(pickle.dumps(self.monoid))
+        except Exception as error:
+            raise LawError(
+                f"the monoid cannot be pickled ({shown(error)}): make its functions ones of a module, "
+                f"or give pickled=False if it never leaves this process."
+            ) from None
+        if twin != self.monoid:
+            raise LawError(f"the monoid is not equal to its own pickle: {shown(self.monoid)} became {shown(twin)}.")
+        self.twin = _Laws(twin, self.tolerance)
+
+    def survives(self, state: Any, result: Any, start: Any, stop: Any) -> None:
+        """Hold against a state that its pickle must lower to the same result, by the monoid's own pickle."""
+        if self.twin is None:
+            return
+        try:
+            loaded = pickle.loads(pickle.dumps(state))
+        except Exception as error:
+            raise LawError(f"a state cannot be pickled: {shown(state)} ({shown(error)}).") from None
+        joined = self.twin.combine(self.twin.monoid.identity, loaded)
+        for got in (self.twin.lower(loaded, start, stop), self.twin.lower(joined, start, stop)):
+            if not _same(got, result, self._slack(got, result, state)):
+                raise LawError(
+                    f"a pickled state is not what it was: {shown(state)} gives {shown(result)}, "
+                    f"and its pickle {shown(got)}."
+                )
+
+    def repeats(self, ordered: list[tuple[Any, Any]], expected: "_Answer") -> None:
+        """Hold against the monoid that its pickle must give the same result."""
+        got = expected if self.twin is None else self.twin._expected(ordered, None)
+        if not _same(got.result, expected.result, expected.slack):
+            raise LawError(
+                f"the monoid's pickle is another monoid: it gives {shown(got.result)} in the place of "
+                f"{shown(expected.result)} for the times and values {_listed(ordered)}."
+            )
+
+    # Windows.
+
+    def windows(self, events: list[tuple[Any, Any]], cuts: list[Any]) -> None:
+        """Hold the answers of windows against those of the Python definition."""
+        ordered = sorted(events, key=lambda event: event[0])
+        everything = self._expected(ordered, None)
+        self.repeats(ordered, everything)
+        stretch = self._expected([e for e in ordered if cuts[0] <= e[0] <= cuts[1]], (cuts[0], cuts[1]))
+        rest = self._expected([e for e in ordered if cuts[0] < e[0]], None)
+        for name, options in _TREES.items():
+            window = Window(self.monoid, structure=name, **options)
+            _fill(window, events, name == "fiba")
+            self._compare(window, everything, events, name)
+            self._compare(window, stretch, events, name, *cuts)
+            window.evict_until(cuts[0])
+            self._compare(window, rest, events, name)
+        for name in _QUEUES:
+            window = Window(self.monoid, structure=name)
+            _fill(window, ordered, name == "daba")
+            self._compare(window, everything, ordered, name)
+            window.evict_until(cuts[0])
+            self._compare(window, rest, ordered, name)
+        self._objects(events, cuts, everything, stretch)
+
+    def _objects(
+        self, events: list[tuple[Any, Any]], cuts: list[Any], everything: "_Answer", stretch: "_Answer"
+    ) -> None:
+        """Give the same times as objects, which the core does not know, so that the Python definition runs."""
+        as_object: Callable[[Any], Any] = _tuple
+        if self.monoid.timed:
+            if not all(isinstance(time, int) for time in [*cuts, *(time for time, _ in events)]):
+                return  # whatever the times are, they cannot be turned into others with the same differences
+            as_object = Fraction
+        window = Window(self.monoid, leaf_capacity=2, fanout=4)
+        _fill(window, [(as_object(time), value) for time, value in events], True)
+        self._compare(window, everything, events, "fiba of times that are objects")
+        self._compare(window, stretch, events, "fiba of times that are objects", *map(as_object, cuts))
+
+    def _expected(self, ordered: list[tuple[Any, Any]], bounds: tuple[Any, Any] | None) -> "_Answer":
+        if not ordered:
+            return _Answer(self.lower(self.monoid.identity, *bounds) if bounds else self.monoid.empty(), None)
+        lifted = [self.lift(value, time) for time, value in ordered]
+        states = list(accumulate(lifted, self.combine))
+        start, stop = bounds or (ordered[0][0], ordered[-1][0])
+        result = self.lower(states[-1], start, stop)
+        self.survives(states[-1], result, start, stop)
+        return _Answer(result, self._slack(lifted, states, result))
+
+    def _compare(
+        self, window: Window, expected: "_Answer", events: list[tuple[Any, Any]], name: str, *stretch: Any
+    ) -> None:
+        try:
+            got = window.query(*stretch)
+        except ResultOverflowError:
+            if any(not _INT64.min <= number <= _INT64.max for number in _numbers(expected.result)):
+                return
+            got = "an overflow"
+        if not _same(got, expected.result, expected.slack):
+            asked = f"query({', '.join(map(shown, stretch))})"
+            raise LawError(
+                f"a window ({name}) and the Python definition differ: {asked} = {shown(got)} but lift, combine and "
+                f"lower give {shown(expected.result)} for the times and values {_listed(events)}."
+            )
+
+
+class _Answer(NamedTuple):
+    result: Any
+    slack: float | None
+
+
+def _fill(window: Window, events: list[tuple[Any, Any]], singly: bool) -> None:
+    if singly:
+        for time, value in events:
+            window.insert(time, value)
+    elif events:
+        times, values = zip(*events, strict=True)
+        window.insert_many(list(times), list(values))
+
+
+def _tuple(time: Any) -> tuple[Any]:
+    return (time,)
+
+
+def _listed(events: list[tuple[Any, Any]]) -> str:
+    return "[" + ", ".join(map(shown, events)) + "]"
+
+
+# --- equality -------------------------------------------------------------------------------------
+
+
+_UNKNOWN = object()
+_BY_IDENTITY: Any = object.__eq__
+
+
+class _Frozen:
+    """What an object was at one moment; nothing, for one that can neither be pickled nor copied."""
+
+    def __init__(self, value: Any) -> None:
+        self.text = shown(value)
+        self.data = _dumped(value)
+        self.twin: Any = _UNKNOWN
+        if self.data is None:
+            with contextlib.suppress(Exception):
+                self.twin = copy.deepcopy(value)
+
+    def differs(self, now: Any) -> bool:
+        if self.data is None:
+            return self.twin is not _UNKNOWN and not _same(self.twin, now)
+        return _dumped(now) != self.data and not _same(pickle.loads(self.data), now)
+
+
+def _dumped(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (numbers.Real, np.bool_)) and not isinstance(value, np.timedelta64)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Give every number inside."""
+    if isinstance(value, np.ndarray):
+        yield from _numbers(value.tolist())
+    elif isinstance(value, Mapping):
+        yield from _numbers(list(value.values()))
+    elif isinstance(value, (list, tuple, Set)):
+        for each in value:
+            yield from _numbers(each)
+    elif _is_number(value):
+        yield value
+
+
+def _same(left: Any, right: Any, slack: float | None = None) -> bool:
+    """Tell whether two states or results are equal, as the module's head says."""
+    if left is right:
+        return True
+    if _is_number(left) and _is_number(right):
+        return _same_number(left, right, slack)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left.shape == right.shape and _same(left.tolist(), right.tolist(), slack)
+    for kind in (list, tuple):
+        if isinstance(left, kind) and isinstance(right, kind):
+            return len(left) == len(right) and all(_same(a, b, slack) for a, b in zip(left, right, strict=True))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key], slack) for key in left)
+    if isinstance(left, Set) and isinstance(right, Set):
+        return len(left) == len(right) and all(any(_same(a, b, slack) for b in right) for a in left)
+    return _same_object(left, right, slack)
+
+
+def _same_number(left: Any, right: Any, slack: float | None) -> bool:
+    if left != left or right != right:
+        return bool(left != left and right != right)
+    if left == right:
+        both = isinstance(left, (float, np.floating)) and isinstance(right, (float, np.floating))
+        return slack is not None or not both or math.copysign(1.0, left) == math.copysign(1.0, right)
+    return slack is not None and _finite(left) and _finite(right) and bool(abs(left - right) <= slack)
+
+
+def _finite(number: Any) -> bool:
+    """Tell whether a tolerance makes sense: ints beyond float64 are compared exactly."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
+def _same_object(left: Any, right: Any, slack: float | None) -> bool:
+    kind: Any = type(left)
+    if kind is type(right) and kind.__eq__ is _BY_IDENTITY:
+        inside = left.__getstate__()
+        return inside is not None and _same(inside, right.__getstate__(), slack)
+    return bool(np.all(left == right))
