@@ -194,7 +194,7 @@ class EngineOf final : public Engine {
                 auto start = Clock::now();
                 while (s_.size() >= slide.count) s_.evict_oldest();
                 Time time = time_at<Time>(format_, slide.times, row);
-                Entry entry = lifted(time, monoid().input_at(slide.values, row));
+                Entry entry = lifted(time, slide.values, row);
                 s_.insert(std::move(time), std::move(entry));
                 auto asked = Clock::now();
                 Agg agg = s_.query();
@@ -368,6 +368,15 @@ class EngineOf final : public Engine {
         else
             return monoid().lift(std::forward<Input>(input));
     }
+    Entry lifted(const Time& time, const Column& values, size_t row) {
+        if constexpr (Monoid::is_record) {
+            Entry entry = monoid().input_at(values, row);
+            if (monoid().timed()) monoid().date(entry, Moment<Time>{format_, time});
+            return entry;
+        } else {
+            return lifted(time, monoid().input_at(values, row));
+        }
+    }
 
     // The result of a stretch; its open ends are the oldest and the newest time.
     Ref result(const Agg& agg, const Range<Time>& range) {
@@ -416,7 +425,13 @@ class EngineOf final : public Engine {
                     return monoid().store(out, row, s_.query(), from.python(), to.python());
             }
         }
-        monoid().store(out, row, s_.query());
+        if constexpr (Monoid::is_record && S::updates_run_no_code) {
+            Agg* slot = monoid().slot(out, row);
+            s_.query_into(slot ? *slot : scratch_);
+            if (!slot) monoid().store(out, row, scratch_);
+        } else {
+            monoid().store(out, row, s_.query());
+        }
     }
 
     // Runs changes that happen together or not at all, also where a user's code raises half way through.
@@ -522,7 +537,7 @@ class EngineOf final : public Engine {
         bool has_ties() const { return batch.ties; }
         size_t row(size_t i) const { return Ordered ? i : batch.order[i]; }
         Time time(size_t i) const { return time_at<Time>(engine.format_, batch.times, row(i)); }
-        Entry entry(size_t i) const { return engine.lifted(time(i), engine.monoid().input_at(batch.values, row(i))); }
+        Entry entry(size_t i) const { return engine.lifted(time(i), batch.values, row(i)); }
         void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
             for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
             for (uint32_t i = 0; i < count; ++i) entries[i] = entry(from + i);
@@ -538,7 +553,7 @@ class EngineOf final : public Engine {
 
     bool insert_row(const Column& times, const Column& values, size_t row) {
         Time time = time_at<Time>(format_, times, row);
-        Entry entry = lifted(time, monoid().input_at(values, row));
+        Entry entry = lifted(time, values, row);
         return put(std::move(time), std::move(entry));
     }
 
@@ -622,7 +637,7 @@ class EngineOf final : public Engine {
             for (; row < times.size; ++row) {
                 check_signals(row);
                 Time time = time_at<Time>(format_, times, row);
-                Entry entry = lifted(time, monoid().input_at(values, row));
+                Entry entry = lifted(time, values, row);
                 if constexpr (!S::any_order)
                     if (s_.size() > 1 && count > 1) s_.require_order(time);
                 if constexpr (undoes_by_content) gone.count = 0;
@@ -669,7 +684,7 @@ class EngineOf final : public Engine {
         if constexpr (undoes_by_content)
             if (!evicted_.empty()) evicted_.clear();
         Time time = time_at<Time>(format_, slide.times, slide.row);
-        Entry entry = lifted(time, monoid().input_at(slide.values, slide.row));
+        Entry entry = lifted(time, slide.values, slide.row);
         if (slide.count) {
             if (s_.size() > 1 && slide.count > 1) s_.require_order(time);  // before the evict, which it could not undo
             while (s_.size() >= slide.count) evict_oldest(evicted());
@@ -735,6 +750,7 @@ class EngineOf final : public Engine {
 
     TimeFormat format_;
     S s_;
+    Agg scratch_{};  // a wide record's answer, whose memory is used again
     std::vector<std::pair<Time, Entry>> evicted_;
     std::vector<Logged> log_;
 };

@@ -25,6 +25,8 @@ class Fiba {
     using Monoid = MonoidType;
     using Entry = typename Monoid::Entry;
     using Agg = typename Monoid::Agg;
+    // What need not be moved is passed as it is; the rest is moved once, to where it stays.
+    using Given = std::conditional_t<std::is_trivially_copyable_v<Entry>, Entry, Entry&&>;
     using Node = fiba::Node;
     using Leaf = fiba::Leaf<Time, Entry>;
     using Inner = fiba::Inner<Time, Agg>;
@@ -67,6 +69,7 @@ class Fiba {
     void require_order(const Time&) const {}
 
     Agg query() { return aggregates_.whole(); }
+    void query_into(Agg& agg) { aggregates_.whole_into(agg); }
     bool query(const Range<Time>& range, Agg& agg) {
         if (!size_) return false;
         Fold<Monoid> fold(monoid());
@@ -76,7 +79,7 @@ class Fiba {
         return fold.some();
     }
 
-    bool insert(Time time, Entry entry) {
+    bool insert(Time time, Given entry) {
         if (size_ && less(newest(), time)) {
             append(std::move(time), std::move(entry));
             return true;
@@ -84,7 +87,7 @@ class Fiba {
         return insert_elsewhere(std::move(time), std::move(entry));
     }
 
-    SASH_RARE bool insert_elsewhere(Time time, Entry entry) {
+    SASH_RARE bool insert_elsewhere(Time time, Given entry) {
         if (!spines_.root()) spines_.reset(pool_.make_leaf(), 0);
         Path path = search(time);
         if (path.found) {
@@ -350,7 +353,7 @@ class Fiba {
 
     // --- insert ------------------------------------------------------------------------------------------
 
-    void append(Time time, Entry entry) {
+    void append(Time time, Given entry) {
         Leaf* leaf = right_leaf();
         if (leaf->end == pool_.capacity()) leaf = room_at_end(time);
         leaf->times()[leaf->end] = std::move(time);
@@ -391,7 +394,7 @@ class Fiba {
         return path;
     }
 
-    SASH_RARE void insert_at(const Path& path, Time time, Entry entry) {
+    SASH_RARE void insert_at(const Path& path, Time time, Given entry) {
         Leaf* leaf = path.leaf;
         uint32_t position = path.position;
         if (leaf->count() == pool_.capacity()) {

@@ -193,17 +193,42 @@ class Aggregates {
 
     Agg whole() {
         if (spines_.height == 0) return one_leaf();
+        if constexpr (Monoid::is_record)
+            if (commutes()) {
+                Agg agg;
+                whole_into(agg);
+                return agg;
+            }
         auto *left = left_leaf(), *right = right_leaf();
-        if (suffix_to_ == kNone) suffix_from_ = suffix_to_ = left->end;
-        if (prefix_to_ == kNone) start_prefix(right->begin);
-        if (suffix_from_ > left->begin) extend_suffix(left);
-        if (!middle_valid_) repair_middle();
+        prepare(left, right);
         AtWork<Monoid> monoid(monoid_);
         if (prefix_to_ < right->end) extend_prefix(right, monoid);
         Agg agg = suffix_[left->begin];
         if (middle_some_) monoid->append(agg, middle_);
         monoid->append(agg, whole_prefix(right));
         return agg;
+    }
+
+    // A record's, made where it is wanted. A wide one starts from its widest part, and a small one takes two at once.
+    void whole_into(Agg& agg) {
+        if (spines_.height == 0 || !commutes()) {
+            agg = whole();
+            return;
+        }
+        auto *left = left_leaf(), *right = right_leaf();
+        prepare(left, right);
+        if (prefix_to_ < right->end) {
+            AtWork<Monoid> monoid(monoid_);
+            extend_prefix(right, monoid);
+        }
+        if (Monoid::is_inline || !middle_some_) {
+            agg = suffix_[left->begin];
+            monoid_.append_aggs(agg, ends_ + !middle_some_, 1 + middle_some_);
+        } else {
+            agg = middle_;
+            monoid_.append(agg, suffix_[left->begin]);
+            monoid_.append(agg, total_);
+        }
     }
 
     // The entries of a subtree that are in range. At most two chains of calls go down; between them whole children are
@@ -238,6 +263,14 @@ class Aggregates {
             for (uint32_t k = 0; k <= level; ++k) clear_slot(cum[k]);
         }
     };
+
+    // All that a query reads but the prefix, which goes on with almost every one of them.
+    void prepare(LeafNode* left, LeafNode* right) {
+        if (suffix_to_ == kNone) suffix_from_ = suffix_to_ = left->end;
+        if (prefix_to_ == kNone) start_prefix(right->begin);
+        if (suffix_from_ > left->begin) extend_suffix(left);
+        if (!middle_valid_) repair_middle();
+    }
 
     LeafNode* left_leaf() const { return static_cast<LeafNode*>(spines_.left[0]); }
     LeafNode* right_leaf() const { return static_cast<LeafNode*>(spines_.right[0]); }
@@ -292,10 +325,21 @@ class Aggregates {
         start_total();
     }
 
+    // A record's total is not stacked: it is large, and folding a leaf anew takes one call for each of its parts.
+    static constexpr bool stacks = !Monoid::is_record;
+
     // The running aggregate is kept aside: reading back what was just stored would make each step wait for the last.
     SASH_RARE void extend_suffix(const LeafNode* leaf) {
         AtWork<Monoid> monoid(monoid_);
         Agg agg{};
+        if constexpr (Monoid::is_record) {
+            if (suffix_from_ == suffix_to_ && suffix_from_ > leaf->begin) {
+                suffix_[suffix_from_ - 1] = monoid->of(leaf->entries[suffix_from_ - 1]);
+                --suffix_from_;
+            }
+            uint32_t begin = leaf->begin, count = suffix_from_ - begin;
+            if (monoid->scan_back(leaf->entries + begin, suffix_.data() + begin, count)) suffix_from_ = begin;
+        }
         if (suffix_from_ < suffix_to_) agg = suffix_[suffix_from_];
         for (uint32_t i = suffix_from_; i-- > leaf->begin; suffix_from_ = i) {
             if (i + 1 == suffix_to_)
@@ -309,14 +353,14 @@ class Aggregates {
     void extend_prefix(const LeafNode* leaf, AtWork<Monoid>& monoid) {
         if (!commutes() || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
         monoid->append_entry(total_, leaf->entries[prefix_to_]);
-        if (stack_to_ == prefix_to_) prefix_[stack_to_++] = total_;
+        if (stacks && stack_to_ == prefix_to_) prefix_[stack_to_++] = total_;
         ++prefix_to_;
     }
 
     SASH_RARE void extend_prefix_far(const LeafNode* leaf) {
-        if (commutes() && stack_to_ < prefix_to_) {  // only the total goes on
+        if (commutes() && (stack_to_ < prefix_to_ || !stacks)) {  // only the total goes on
             Fold<Monoid> fold(monoid_);
-            fold.append(total_);
+            if (prefix_from_ < prefix_to_) fold.append(total_);
             fold.append_entries(leaf->entries + prefix_to_, leaf->end - prefix_to_);
             total_ = std::move(fold.get());
             prefix_to_ = leaf->end;
@@ -450,9 +494,10 @@ class Aggregates {
     // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_. Where order does not matter, total_ is that of
     // [prefix_from_, prefix_to_), and prefix_[i] need be right only below stack_to_: an insert among them joins the total.
     uint32_t prefix_from_ = kNone, prefix_to_ = kNone, stack_to_ = kNone;
-    Agg total_{};
+    Agg ends_[2] = {};  // side by side, so that a query can take both at once
+    Agg &middle_ = ends_[0], &total_ = ends_[1];
     Side left_, right_;
-    Agg inner_{}, middle_{};
+    Agg inner_{};
     bool inner_valid_ = false, inner_some_ = false, middle_valid_ = false, middle_some_ = false;
 };
 

@@ -19,7 +19,7 @@ namespace sash::fiba {
 // Lets go of what a slot holds, where it can hold on to anything.
 template <class T>
 void clear_slot(T& slot) {
-    if constexpr (!std::is_trivially_destructible_v<T>) slot = T();
+    if constexpr (!std::is_trivially_destructible_v<T>) clear(slot);
 }
 
 struct Node {};

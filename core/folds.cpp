@@ -1,6 +1,7 @@
 #include "folds.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 // One copy for each width of vector, chosen when the module is loaded. (The sanitizers' runtime is not ready by then.)
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE)
@@ -35,6 +36,32 @@ SASH_WIDE int64_t greatest_of(const int64_t* words, size_t count) {
     int64_t greatest = words[0];
     for (size_t i = 1; i < count; ++i) greatest = std::max(greatest, words[i]);
     return greatest;
+}
+
+// Powers of two as integers, whose sum is exact; what is shifted out is below the estimate's last digit.
+SASH_WIDE Ranks ranks_of(const uint8_t* ranks, size_t count, uint8_t top) {
+    constexpr size_t kLanes = 64, kBlock = kLanes * 255;  // a lane of bytes counts to 255
+    int bits = 62;
+    for (size_t size = count; size > 1; size /= 2) --bits;
+    const uint64_t one = uint64_t{1} << bits;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += one >> ranks[i];
+    size_t zeros = 0, full = 0, i = 0;
+    while (i + kLanes <= count) {
+        uint8_t zero[kLanes] = {}, high[kLanes] = {};
+        for (size_t end = std::min(count, i + kBlock); i + kLanes <= end; i += kLanes)
+            for (size_t j = 0; j < kLanes; ++j) {
+                zero[j] += ranks[i + j] == 0;
+                high[j] += ranks[i + j] == top;
+            }
+        for (size_t j = 0; j < kLanes; ++j) zeros += zero[j], full += high[j];
+    }
+    for (; i < count; ++i) zeros += ranks[i] == 0, full += ranks[i] == top;
+    return {zeros, full, std::ldexp(static_cast<double>(sum), -bits)};
+}
+
+SASH_WIDE void raise_all(uint8_t* ranks, const uint8_t* others, size_t count) {
+    for (size_t i = 0; i < count; ++i) ranks[i] = std::max(ranks[i], others[i]);
 }
 
 }  // namespace sash

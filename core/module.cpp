@@ -69,7 +69,10 @@ nb::object python(Ref ref) { return nb::steal(ref.release()); }
 // Any contiguous bytes of Python's, read where they lie.
 class Bytes {
    public:
-    explicit Bytes(nb::handle object) { succeed(PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE)); }
+    explicit Bytes(nb::handle object, bool writable = false) {
+        succeed(PyObject_GetBuffer(object.ptr(), &buffer_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE));
+    }
+    char* data() { return static_cast<char*>(buffer_.buf); }
     ~Bytes() { PyBuffer_Release(&buffer_); }
     Bytes(const Bytes&) = delete;
     std::string_view view() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
@@ -217,6 +220,19 @@ Size size_from(TimeKind kind, PyObject* size) {
     return found;
 }
 
+// Results go to (words, one row for each word of a result; whether they are there, one row for each part).
+nb::object slide_records(Window& window, const nb::tuple& kinds, Slide& slide, PyObject* out) {
+    Bytes words(PyTuple_GetItem(out, 0), true), there(PyTuple_GetItem(out, 1), true);
+    RecordOutput records;
+    records.words = reinterpret_cast<int64_t*>(words.data());
+    records.there = reinterpret_cast<uint8_t*>(there.data());
+    records.rows = slide.times.size;
+    slide.out.records = &records;
+    Ref error = caught([&] { window.slide(kinds_from(kinds.ptr()), slide, nullptr); });
+    records.flush();
+    return nb::make_tuple(slide.row, python(error));
+}
+
 nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::handle values, nb::handle size,
                  size_t count, nb::handle out) {
     window.require_free();  // an error of this call, not of its first round
@@ -231,6 +247,7 @@ nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::h
         Ref error = caught([&] { window.slide(kinds_from(kinds.ptr()), slide, &result); });
         return nb::make_tuple(python(result), python(error));
     }
+    if (PyTuple_Check(out.ptr())) return slide_records(window, kinds, slide, out.ptr());
     ColumnArgument output(out, true);
     slide.out = output.output();
     Ref error = caught([&] { window.slide(kinds_from(kinds.ptr()), slide, nullptr); });

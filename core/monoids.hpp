@@ -40,9 +40,10 @@ struct MonoidSpec {
 // Where slide() puts its results; which one a monoid fills is its `out`.
 enum class Out { integer, real, word, record, object };
 struct Output {
-    int64_t* words = nullptr;  // also float64 bits; several a row for a record
+    int64_t* words = nullptr;  // also float64 bits
     double* reals = nullptr;
     PyObject* objects = nullptr;  // a list, filled by index
+    class RecordOutput* records = nullptr;
 };
 
 [[noreturn]] inline void fail_value(PyObject* value, const char* wrong, ErrorKind kind = ErrorKind::kind) {

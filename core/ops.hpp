@@ -59,6 +59,28 @@ struct Outputs {
 
 struct OpTable;
 
+// The common ops, whose steps are run without a call for each (ops_common.cpp).
+enum class Step : uint32_t {
+    other,
+    sum_integers,
+    sum_reals,
+    min_integers,
+    min_reals,
+    max_integers,
+    max_reals,
+    variance,
+};
+
+// Records side by side, so many words apart.
+struct Records {
+    const int64_t* words;
+    size_t stride, count;
+};
+struct MutableRecords {
+    int64_t* words;
+    size_t stride, count;
+};
+
 // A compiled monoid's functions; each pointer comes twice, as int64 and as float64.
 struct Compiled {
     void (*lift)(int64_t*, double*, const int64_t*, const double*) = nullptr;
@@ -69,15 +91,21 @@ struct Compiled {
     std::string output_kinds;
 };
 
-struct Op {
-    const OpTable* table = nullptr;
-    uint32_t inputs[3] = {};         // where a row holds what it reads: x, y, time
-    std::vector<uint32_t> reads;     // the same without the time, as many as there are
-    uint64_t needs = 0;              // inputs of which none may be null
-    uint32_t offset = 0, words = 0;  // its state in the record
+struct alignas(64) Op {
+    // What every fold and join reads, in one line of the cache.
+    void (*fold)(const Op&, int64_t* state, const Rows&, size_t count) = nullptr;
+    void (*join)(const Op&, int64_t* state, const int64_t* others, size_t stride, size_t count) = nullptr;
     uint64_t bit = 0;                // its bit of the header
-    bool counts = false;             // of nothing it gives 0, not null
-    bool refuses_negative = false;   // of its input
+    uint32_t offset = 0, words = 0;  // its state in the record
+    uint32_t inputs[3] = {};         // where a row holds what it reads: x, y, time
+    Step step = Step::other;
+
+    const OpTable* table = nullptr;
+    std::vector<uint32_t> reads;    // the inputs without the time, as many as there are
+    uint64_t needs = 0;             // inputs of which none may be null
+    size_t outputs = 0;             // words of a result
+    bool counts = false;            // of nothing it gives 0, not null
+    bool refuses_negative = false;  // of its input
     std::vector<double> parameters;
     Clock clock;
     std::shared_ptr<const Compiled> compiled;
@@ -89,6 +117,7 @@ struct OpTable {
     bool commutes;      // order does not matter
     bool exact;         // nor does grouping
     bool timed;
+    Step step;
     int degree;  // an inexact state is about as large as the inputs to this power, times rows
     uint32_t (*words)(const Op&);
     void (*set)(const Op&, int64_t* state, const Rows&);                 // the first row
@@ -98,8 +127,11 @@ struct OpTable {
     bool (*same)(const Op&, const int64_t* a, const int64_t* b, double tolerance);
     Outputs (*outputs)(const Op&);
     bool (*lower)(const Op&, const int64_t* record, const Span&, int64_t* out);  // false: null; a list's length first
-    bool (*sound)(const Op&, const int64_t* state);                              // could any rows have led to it?
-    void (*tidy)(const Op&, int64_t* state);                                     // the one form of all equal states
+    void (*lower_many)(const Op&, const Records&, int64_t* const* columns, uint8_t* there);
+    // Every state from a row to the last, for rows before `records`' last one: the states are those of a commuting op.
+    void (*scan_back)(const Op&, const Rows&, const MutableRecords&);
+    bool (*sound)(const Op&, const int64_t* state);  // could any rows have led to it?
+    void (*tidy)(const Op&, int64_t* state);         // the one form of all equal states
 };
 
 // The table of an op for inputs of these kinds; null where there is none.
@@ -125,14 +157,12 @@ inline bool near(double a, double b, double tolerance) {
 template <class T>
 struct SmallOp {
     using State = typename T::State;
-    static_assert(sizeof(State) % sizeof(int64_t) == 0 && std::is_trivially_copyable_v<State>);
+    static_assert(sizeof(State) % sizeof(int64_t) == 0 && alignof(State) <= alignof(int64_t));
 
-    static State load(const int64_t* words) {
-        State state;
-        std::memcpy(&state, words, sizeof state);
-        return state;
-    }
-    static void store(int64_t* words, const State& state) { std::memcpy(words, &state, sizeof state); }
+    // Words seen as what they are, member by member: as a block of bytes they would go through memory.
+    // (So these files are compiled without the assumption that words and numbers never share memory.)
+    static State load(const int64_t* words) { return *reinterpret_cast<const State*>(words); }
+    static void store(int64_t* words, const State& state) { *reinterpret_cast<State*>(words) = state; }
 
     static uint32_t words(const Op&) { return sizeof(State) / sizeof(int64_t); }
     static void set(const Op& op, int64_t* at, const Rows& rows) {
@@ -164,6 +194,28 @@ struct SmallOp {
     }
     static bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) {
         return T::lower(op, load(record + op.offset), span, out);
+    }
+    // What was not seen is null; a count is 0 then.
+    static void lower_many(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        const int64_t* record = records.words;
+        uint64_t all = op.bit;
+        for (size_t i = 0; i < records.count; ++i) all &= static_cast<uint64_t>(record[i * records.stride + kSeen]);
+        for (size_t i = 0; i < records.count; ++i, record += records.stride) {
+            int64_t out[T::result_words];
+            bool seen = all || (static_cast<uint64_t>(record[kSeen]) & op.bit);
+            there[i] = seen ? T::lower(op, load(record + op.offset), {}, out) : op.counts;
+            for (size_t j = 0; j < T::result_words; ++j) columns[j][i] = there[i] && seen ? out[j] : 0;
+        }
+    }
+    static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
+        int64_t* at = records.words + records.count * records.stride + op.offset;
+        State state = load(at);
+        const int64_t *x = rows.words + op.inputs[0], *y = rows.words + op.inputs[1], *t = rows.words + op.inputs[2];
+        for (size_t i = records.count; i-- > 0;) {
+            T::add(op, state, x[i * rows.stride], y[i * rows.stride], t[i * rows.stride]);
+            at -= records.stride;
+            store(at, state);
+        }
     }
     static Outputs outputs(const Op& op) { return {Outputs::Shape::words, T::outputs(op), 0}; }
     static bool sound(const Op&, const int64_t*) { return true; }
@@ -198,6 +250,22 @@ struct LargeOp {
     static bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) {
         return T::lower(op, record + op.offset, span, out);
     }
+    static void lower_many(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        std::vector<int64_t> out(op.outputs);
+        for (size_t i = 0; i < records.count; ++i) {
+            const int64_t* record = records.words + i * records.stride;
+            bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
+            there[i] = seen ? op.table->lower(op, record, {}, out.data()) : op.counts;
+            for (size_t j = 0; j < op.outputs; ++j) columns[j][i] = there[i] ? out[j] : 0;
+        }
+    }
+    static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
+        for (size_t i = records.count; i-- > 0;) {
+            int64_t* at = records.words + i * records.stride + op.offset;
+            std::memcpy(at, at + records.stride, op.words * sizeof(int64_t));
+            fold(op, at, rows.from(i), 1);
+        }
+    }
     static Outputs outputs(const Op& op) { return T::outputs(op); }
     static bool sound(const Op& op, const int64_t* state) { return T::sound(op, state); }
     static void tidy(const Op& op, int64_t* state) { T::tidy(op, state); }
@@ -206,8 +274,9 @@ struct LargeOp {
 template <class T>
 constexpr OpTable table_of(const char* name, const char* kinds) {
     using Of = std::conditional_t<T::small, SmallOp<T>, LargeOp<T>>;
-    return {name,     kinds,    T::commutes, T::exact, T::timed,    T::degree, Of::words, Of::set,
-            Of::fold, Of::join, Of::prepend, Of::same, Of::outputs, Of::lower, Of::sound, Of::tidy};
+    return {name,      kinds,          T::commutes,   T::exact,  T::timed,    T::step,  T::degree,
+            Of::words, Of::set,        Of::fold,      Of::join,  Of::prepend, Of::same, Of::outputs,
+            Of::lower, Of::lower_many, Of::scan_back, Of::sound, Of::tidy};
 }
 
 // What most are.
@@ -215,8 +284,15 @@ struct Facts {
     static void tidy(const Op&, int64_t*) {}
     static constexpr bool small = true, commutes = true, exact = true, timed = false;
     static constexpr int degree = 1;
+    static constexpr Step step = Step::other;
+    static constexpr size_t result_words = 1;  // of a small one
 };
 
+// All ops of a record, one after the other.
+void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, size_t count);
+void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others, size_t stride, size_t count);
+
+const std::vector<OpTable>& common_ops();
 const std::vector<OpTable>& number_ops();
 const std::vector<OpTable>& moment_ops();
 const std::vector<OpTable>& wide_ops();

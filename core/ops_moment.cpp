@@ -13,36 +13,6 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool give(int64_t* out, double value) { return *out = bits_of(value), true; }
 
-struct Variance : Facts {
-    static constexpr bool exact = false;
-    static constexpr int degree = 2;
-    struct State {
-        double n, mean, m2;
-    };
-    // What is not finite makes NaN of every sum that it goes into.
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), real(x) - real(x)}; }
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) {
-        s.n += 1;
-        double d = real(x) - s.mean;
-        s.mean += d / s.n;
-        s.m2 += d * (real(x) - s.mean);
-    }
-    static void join(const Op&, State& s, const State& o) {
-        double n = s.n + o.n, d = o.mean - s.mean, part = d * (o.n / n);
-        s.m2 += o.m2 + d * part * s.n;
-        s.mean += part;
-        s.n = n;
-    }
-    static bool same(const Op&, const State& a, const State& b, double tolerance) {
-        return a.n == b.n && near(a.mean, b.mean, std::sqrt(tolerance)) && near(a.m2, b.m2, tolerance);
-    }
-    static std::string outputs(const Op&) { return "f"; }
-    static bool lower(const Op& op, const State& s, const Span&, int64_t* out) {
-        double ddof = op.parameters[0], variance = s.m2 / (s.n - ddof);
-        return s.n > ddof && give(out, op.parameters[1] != 0 ? std::sqrt(variance) : variance);
-    }
-};
-
 // Up to the fourth moment, of which skewness leaves the last alone.
 template <bool fourth>
 struct Moments : Facts {
@@ -116,6 +86,7 @@ struct Correlation : TwoColumns {
     }
 };
 struct Regression : TwoColumns {
+    static constexpr size_t result_words = 2;
     static std::string outputs(const Op&) { return "ff"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
         double slope = s.xx == 0 ? kNan : s.xy / s.xx;
@@ -128,9 +99,9 @@ struct Regression : TwoColumns {
 
 const std::vector<OpTable>& moment_ops() {
     static const std::vector<OpTable> tables = {
-        table_of<Variance>("variance", "f"),        table_of<Moments<false>>("skewness", "f"),
-        table_of<Moments<true>>("kurtosis", "f"),   table_of<Covariance>("covariance", "ff"),
-        table_of<Correlation>("correlation", "ff"), table_of<Regression>("regression", "ff"),
+        table_of<Moments<false>>("skewness", "f"), table_of<Moments<true>>("kurtosis", "f"),
+        table_of<Covariance>("covariance", "ff"),  table_of<Correlation>("correlation", "ff"),
+        table_of<Regression>("regression", "ff"),
     };
     return tables;
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops.hpp"
+#include "ops_common.hpp"
 
 namespace sash {
 
@@ -46,39 +46,6 @@ struct Count : Facts {
 struct CountIf : Count {
     static State of(const Op&, int64_t x, int64_t, int64_t) { return {x != 0}; }
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.n += x != 0; }
-};
-
-// Exact: the result is an integer of two words, and is never too large.
-struct SumIntegers : Facts {
-    struct State {
-        __int128 sum;
-    };
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {x}; }
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x; }
-    static void join(const Op&, State& s, const State& o) { s.sum += o.sum; }
-    static std::string outputs(const Op&) { return "I"; }
-    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
-        std::memcpy(out, &s.sum, sizeof s.sum);
-        return true;
-    }
-};
-
-struct Reals : Facts {
-    static constexpr bool exact = false;
-    struct State {
-        double value;
-    };
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {real(x)}; }
-    static bool same(const Op&, const State& a, const State& b, double tolerance) {
-        return near(a.value, b.value, tolerance);
-    }
-    static std::string outputs(const Op&) { return "f"; }
-    static bool lower(const Op&, const State& s, const Span&, int64_t* out) { return *out = bits_of(s.value), true; }
-};
-
-struct SumReals : Reals {
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.value += real(x); }
-    static void join(const Op&, State& s, const State& o) { s.value += o.value; }
 };
 
 struct Product : Reals {
@@ -164,30 +131,9 @@ struct WeightedMean : Facts {
 
 // --- order -----------------------------------------------------------------------------------------
 
-// Numbers as words that sort like them; the state keeps these.
-template <bool reals>
-struct Ordered : Facts {
-    static int64_t key(int64_t x) { return reals ? word_of(real(x)) : x; }
-    static int64_t value(int64_t word) { return reals ? bits_of(double_of(word)) : word; }
-    static const char* letter() { return reals ? "f" : "i"; }
-};
-
-template <bool reals, bool largest>
-struct Extreme : Ordered<reals> {
-    using Base = Ordered<reals>;
-    struct State {
-        int64_t word;
-    };
-    static bool better(int64_t a, int64_t b) { return largest ? a > b : a < b; }
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {Base::key(x)}; }
-    static void add(const Op& op, State& s, int64_t x, int64_t, int64_t) { join(op, s, {Base::key(x)}); }
-    static void join(const Op&, State& s, const State& o) { s.word = better(o.word, s.word) ? o.word : s.word; }
-    static std::string outputs(const Op&) { return Base::letter(); }
-    static bool lower(const Op&, const State& s, const Span&, int64_t* out) { return *out = Base::value(s.word), true; }
-};
-
 template <bool reals, bool largest>
 struct ExtremeAndCount : Ordered<reals> {
+    static constexpr size_t result_words = 2;
     using Base = Ordered<reals>;
     struct State {
         int64_t word, n;
@@ -211,6 +157,7 @@ struct ExtremeAndCount : Ordered<reals> {
 
 template <bool reals>
 struct RangeOf : Ordered<reals> {
+    static constexpr size_t result_words = reals ? 1 : 2;
     using Base = Ordered<reals>;
     struct State {
         int64_t least, greatest;
@@ -271,6 +218,7 @@ struct Last : OneValue<reals> {
 
 template <bool reals>
 struct Delta : Facts {
+    static constexpr size_t result_words = reals ? 1 : 2;
     static constexpr bool commutes = false;
     struct State {
         int64_t first, last;
@@ -383,6 +331,7 @@ struct TimeWeightedMean : Facts {
 
 // x -> a x + b; the older function is applied first.
 struct Affine : Facts {
+    static constexpr size_t result_words = 2;
     static constexpr bool commutes = false, exact = false;
     struct State {
         double a, b;
@@ -408,18 +357,12 @@ const std::vector<OpTable>& number_ops() {
         count_rows(),
         table_of<Count>("count", "n"),
         table_of<CountIf>("count_if", "i"),
-        table_of<SumIntegers>("sum", "i"),
-        table_of<SumReals>("sum", "f"),
         table_of<Product>("product", "f"),
         table_of<Rate>("rate", "f"),
         table_of<MeanIntegers>("mean", "i"),
         table_of<MeanReals>("mean", "f"),
         table_of<Geomean>("geomean", "f"),
         table_of<WeightedMean>("weighted_mean", "ff"),
-        table_of<Extreme<false, false>>("min", "i"),
-        table_of<Extreme<true, false>>("min", "f"),
-        table_of<Extreme<false, true>>("max", "i"),
-        table_of<Extreme<true, true>>("max", "f"),
         table_of<ExtremeAndCount<false, false>>("mincount", "i"),
         table_of<ExtremeAndCount<true, false>>("mincount", "f"),
         table_of<ExtremeAndCount<false, true>>("maxcount", "i"),
@@ -460,7 +403,7 @@ const OpTable* find_op(const std::string& name, const std::string& kinds) {
             if (wanted[i] != 'n' && wanted[i] != kinds[i]) return false;
         return true;
     };
-    for (const auto* tables : {&number_ops(), &moment_ops(), &wide_ops()})
+    for (const auto* tables : {&common_ops(), &number_ops(), &moment_ops(), &wide_ops()})
         for (const OpTable& table : *tables)
             if (fits(table)) return &table;
     return nullptr;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "folds.hpp"
 #include "ops.hpp"
 
 namespace sash {
@@ -283,9 +284,7 @@ struct HyperLogLog : Wide {
             return;
         }
         if (s[0] != kDense) spread(op, s);
-        uint8_t* mine = dense(s);
-        const uint8_t* theirs = dense(o);
-        for (uint32_t i = 0; i < registers(op); ++i) mine[i] = std::max(mine[i], theirs[i]);
+        raise_all(dense(s), dense(o), registers(op));
     }
     static std::vector<uint8_t> seen(const Op& op, const int64_t* s) {
         std::vector<uint8_t> all(registers(op));
@@ -308,12 +307,15 @@ struct HyperLogLog : Wide {
 
     // Ertl's improved estimator: right from a single value to the largest, without tables.
     static double estimate(const Op& op, const int64_t* s) {
+        if (s[0] == kDense) return estimate(op, dense(s));
+        return estimate(op, seen(op, s).data());
+    }
+    static double estimate(const Op& op, const uint8_t* ranks) {
         int q = 64 - lg(op);
-        std::vector<uint32_t> counts(q + 2);
-        for (uint8_t rank : seen(op, s)) ++counts[rank];
-        double m = registers(op), z = m * tau(1 - counts[q + 1] / m);
-        for (int k = q; k >= 1; --k) z = 0.5 * (z + counts[k]);
-        z += m * sigma(counts[0] / m);
+        Ranks sums = ranks_of(ranks, registers(op), static_cast<uint8_t>(q + 1));
+        double m = registers(op), zeros = static_cast<double>(sums.zeros), full = static_cast<double>(sums.full);
+        double z = sums.inverse_powers - zeros - std::ldexp(full, -(q + 1));  // of the ranks from 1 to q
+        z += m * tau(1 - full / m) * std::ldexp(1.0, -q) + m * sigma(zeros / m);
         return m * m / (2 * std::log(2.0)) / z;
     }
     static double sigma(double x) {
@@ -401,23 +403,27 @@ void prepend_compiled(const Op& op, int64_t* s, const int64_t* other) {
     join_compiled(op, state, s, 0, 1);
     std::copy(state, state + op.words, s);
 }
+void scan_back_compiled(const Op& op, const Rows& rows, const MutableRecords& records) {
+    for (size_t i = records.count; i-- > 0;) {
+        int64_t* at = records.words + i * records.stride + op.offset;
+        std::copy(at + records.stride, at + records.stride + op.words, at);
+        fold_compiled(op, at, rows.from(i), 1);
+    }
+}
+// Its steps are in functions of its own; these are never called.
+struct CompiledSteps : CompiledOp {
+    static void set(const Op&, int64_t*, int64_t, int64_t, int64_t) {}
+    static void add(const Op&, int64_t*, int64_t, int64_t, int64_t) {}
+    static void join(const Op&, int64_t*, const int64_t*) {}
+};
 OpTable compiled_table() {
-    return {"compiled",
-            "*",
-            false,
-            false,
-            false,
-            1,
-            CompiledOp::words,
-            set_compiled,
-            fold_compiled,
-            join_compiled,
-            prepend_compiled,
-            CompiledOp::same,
-            LargeOp<CompiledOp>::outputs,
-            LargeOp<CompiledOp>::lower,
-            LargeOp<CompiledOp>::sound,
-            LargeOp<CompiledOp>::tidy};
+    OpTable table = table_of<CompiledSteps>("compiled", "*");
+    table.set = set_compiled;
+    table.fold = fold_compiled;
+    table.join = join_compiled;
+    table.prepend = prepend_compiled;
+    table.scan_back = scan_back_compiled;
+    return table;
 }
 
 }  // namespace

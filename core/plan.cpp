@@ -115,7 +115,8 @@ Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format)
     width_ = static_cast<uint32_t>(inputs_.size());
     each_item(PyTuple_GetItem(layout.get(), 1), [&](PyObject* part) { add_part(part, format); });
     if (timed_) {
-        for (Op& op : ops_) op.inputs[2] = width_;
+        for (std::vector<Op>* ops : {&ops_, &active_})
+            for (Op& op : *ops) op.inputs[2] = width_;
         ++width_;
     }
 }
@@ -139,6 +140,9 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     if (op.reads.size() > kMostRead)
         fail(ErrorKind::argument, "monoid: a compiled one reads " + std::to_string(op.reads.size()) +
                                       " numbers; give one that reads at most " + std::to_string(kMostRead) + ".");
+    op.fold = op.table->fold;
+    op.join = op.table->join;
+    op.step = op.table->step;
     op.clock = clock_of(format);
     op.counts = name == "count" || name == "count_if";
     op.refuses_negative = name == "geomean";
@@ -155,10 +159,11 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     face.fields = PySequence_Size(PyTuple_GetItem(part, 3)) > 0;
     face.outputs = op.table->outputs(op);
     face.words = words_of(face.outputs);
-    results_ += 1 + face.words;
     most_words_ = std::max(most_words_, face.words);
     plain_ = plain_ && face.outputs.shape == Outputs::Shape::words;
+    op.outputs = face.words;
     faces_.push_back(std::move(face));
+    if (op.words) active_.push_back(op);
     ops_.push_back(std::move(op));
 }
 
@@ -325,11 +330,45 @@ bool Plan::lower(const Op& op, const int64_t* record, const Span& span, int64_t*
     return op.counts;
 }
 
-void Plan::store(int64_t* out, const int64_t* record, const Span& span) const {
+void RecordOutput::start(const Plan& plan, size_t row, uint32_t size) {
+    flush();
+    plan_ = &plan;
+    first_ = row;
+    size_ = size;
+    records_.resize(kMost * size);
+}
+
+void RecordOutput::flush() {
+    if (count_) plan_->store({records_.data(), size_, count_}, *this, first_);
+    count_ = 0;
+}
+
+void Plan::store(const Records& records, RecordOutput& out, size_t row) const {
+    std::vector<int64_t*> columns;
+    size_t at = 0;
     for (size_t i = 0; i < ops_.size(); ++i) {
-        out[0] = lower(ops_[i], record, span, out + 1);
-        if (!out[0]) std::fill(out + 1, out + 1 + faces_[i].words, 0);
-        out += 1 + faces_[i].words;
+        columns.clear();
+        for (size_t j = 0; j < ops_[i].outputs; ++j) columns.push_back(out.words + (at++) * out.rows + row);
+        uint8_t* there = out.there + i * out.rows + row;
+        if (ops_[i].words) {
+            ops_[i].table->lower_many(ops_[i], records, columns.data(), there);
+            continue;
+        }
+        for (size_t k = 0; k < records.count; ++k) {
+            columns[0][k] = records.words[k * records.stride + kRows];
+            there[k] = 1;
+        }
+    }
+}
+
+// For results that depend on the time, one by one.
+void Plan::store(const int64_t* record, const Span& span, RecordOutput& out, size_t row) const {
+    std::vector<int64_t> words(most_words_);
+    size_t at = 0;
+    for (size_t i = 0; i < ops_.size(); ++i) {
+        bool there = lower(ops_[i], record, span, words.data());
+        out.there[i * out.rows + row] = there;
+        for (size_t j = 0; j < ops_[i].outputs; ++j) out.words[(at++) * out.rows + row] = there ? words[j] : 0;
     }
 }
 

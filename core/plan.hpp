@@ -7,6 +7,32 @@
 
 namespace sash {
 
+class Plan;
+
+// Where a slide puts results of records: a column of words for each word of a result, and for each part whether it is
+// there. Small records are kept until there are some to lower together.
+class RecordOutput {
+   public:
+    int64_t* words = nullptr;
+    uint8_t* there = nullptr;
+    size_t rows = 0;
+
+    int64_t* slot(const Plan& plan, size_t row, uint32_t size) {
+        if (count_ == kMost || count_ == 0 || row != first_ + count_) start(plan, row, size);
+        return records_.data() + count_++ * size;
+    }
+    void flush();
+
+   private:
+    void start(const Plan& plan, size_t row, uint32_t size);
+
+    static constexpr size_t kMost = 64;
+    const Plan* plan_ = nullptr;
+    std::vector<int64_t> records_;
+    size_t first_ = 0, count_ = 0;
+    uint32_t size_ = 0;
+};
+
 class Plan {
    public:
     // `kinds` names those of the inputs, "(int64,float64,hash)".
@@ -26,13 +52,17 @@ class Plan {
     void fold(int64_t* record, const Rows& rows, size_t count) const {
         uint64_t seen = static_cast<uint64_t>(record[kSeen]);
         record[kRows] += static_cast<int64_t>(count);
+        if (seen == all_) {
+            fold_ops(active_, record, rows, count);
+            return;
+        }
         record[kSeen] = static_cast<int64_t>(all_);
-        for (const Op& op : ops_) {
+        for (const Op& op : active_) {
             if (seen & op.bit) {
-                op.table->fold(op, record + op.offset, rows, count);
+                op.fold(op, record + op.offset, rows, count);
             } else {
                 op.table->set(op, record + op.offset, rows);
-                if (count > 1) op.table->fold(op, record + op.offset, rows.from(1), count - 1);
+                if (count > 1) op.fold(op, record + op.offset, rows.from(1), count - 1);
             }
         }
     }
@@ -47,8 +77,19 @@ class Plan {
         }
         if (seen != all_) return join_some(record, others, stride, count);
         record[kRows] = rows;
-        for (const Op& op : ops_) op.table->join(op, record + op.offset, others + op.offset, stride, count);
+        join_ops(active_, record, others, stride, count);
     }
+    // Each of the records before the last becomes that of its row and all later ones; nothing is null, and it commutes.
+    void scan_back(const Rows& rows, const MutableRecords& records) const {
+        const int64_t* last = records.words + records.count * records.stride;
+        for (size_t i = records.count; i-- > 0;) {
+            int64_t* record = records.words + i * records.stride;
+            record[kSeen] = static_cast<int64_t>(all_);
+            record[kRows] = last[kRows] + static_cast<int64_t>(records.count - i);
+        }
+        for (const Op& op : active_) op.table->scan_back(op, rows, records);
+    }
+    bool saw_all(const int64_t* record) const { return static_cast<uint64_t>(record[kSeen]) == all_; }
     void prepend(const int64_t* other, int64_t* record) const;
 
     // Whether two records are the same, but for what rounding in another order may do to rows up to this large.
@@ -65,9 +106,9 @@ class Plan {
 
     // --- results ------------------------------------------------------------------------------------
 
-    bool plain() const { return plain_; }             // are all results words?
-    size_t result_words() const { return results_; }  // of a row of results: for each part, is it there, and its words
-    void store(int64_t* out, const int64_t* record, const Span& span) const;
+    bool plain() const { return plain_; }  // are all results words?
+    void store(const Records& records, RecordOutput& out, size_t row) const;
+    void store(const int64_t* record, const Span& span, RecordOutput& out, size_t row) const;
     Ref result(const int64_t* record, const Span& span) const;
     Ref result_kinds() const;  // for each part a string of kinds
     Ref empty(const Ref& start, const Ref& stop) const;
@@ -95,11 +136,11 @@ class Plan {
 
     Ref monoid_;
     std::vector<Input> inputs_;
-    std::vector<Op> ops_;
+    std::vector<Op> ops_, active_;  // all of them; those with a state
     std::vector<Face> faces_;
     uint64_t all_ = 0;
     uint32_t words_ = kHeader, width_ = 0;
-    size_t results_ = 0, most_words_ = 0;
+    size_t most_words_ = 0;
     bool timed_ = false, commutes_ = true, plain_ = true, counts_rows_ = false;
     bool named_ = false, nullable_ = false, structured_ = false;
     size_t arity_ = 1;  // of a value that is read by position

@@ -49,6 +49,11 @@ class Ref {
     PyObject* object_ = nullptr;
 };
 
+template <class T>
+void clear(T& slot) {
+    slot = T();
+}
+
 // Keeps a raised exception aside while Python code runs that must not see it.
 class Aside {
    public:

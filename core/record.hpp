@@ -12,7 +12,7 @@
 
 namespace sash {
 
-// What an entry owns where three words are not enough: a longer row, or the record of several rows.
+// What an entry owns where two words are not enough: a longer row, or the record of several rows.
 struct Box {
     uint64_t nulls;
     uint32_t words;
@@ -34,7 +34,7 @@ struct Box {
 
 // Entries side by side are rows side by side: fold reads them where they lie.
 struct RecordEntry {
-    static constexpr uint32_t kInline = 3;
+    static constexpr uint32_t kInline = 2;  // a pair, or a value and its time
     static constexpr uint64_t kBoxed = uint64_t{1} << 63;
     int64_t words[kInline];
     uint64_t tag = 0;  // 0: a short row without nulls; kBoxed: words[0] is a Box; otherwise nulls as bits
@@ -42,15 +42,16 @@ struct RecordEntry {
     RecordEntry() = default;
     RecordEntry(const RecordEntry& other) { take(other), own(); }
     RecordEntry(RecordEntry&& other) noexcept { take(other), other.tag = 0; }
-    RecordEntry& operator=(RecordEntry other) noexcept {
-        RecordEntry before;
-        before.take(*this);
+    RecordEntry& operator=(RecordEntry&& other) noexcept {
+        if (this == &other) return *this;
+        if (tag & kBoxed) free_box();
         take(other);
         other.tag = 0;
         return *this;
     }
+    RecordEntry& operator=(const RecordEntry& other) { return *this = RecordEntry(other); }
     ~RecordEntry() {
-        if (tag & kBoxed) std::free(box());
+        if (tag & kBoxed) free_box();
     }
 
     Box* box() const { return reinterpret_cast<Box*>(words[0]); }
@@ -63,16 +64,27 @@ struct RecordEntry {
     int64_t* row() { return tag & kBoxed ? box()->data() : words; }
     const int64_t* row() const { return tag & kBoxed ? box()->data() : words; }
 
+    SASH_RARE void free_box() { std::free(box()); }
+
    private:
+    // Word by word: a wider load could not be served by the narrow stores that have just been made.
     void take(const RecordEntry& other) {
-        std::memcpy(words, other.words, sizeof words);
+        for (uint32_t i = 0; i < kInline; ++i) {
+            int64_t word = other.words[i];
+            asm("" : "+r"(word));
+            words[i] = word;
+        }
         tag = other.tag;
     }
     void own() {
         if (tag & kBoxed) words[0] = reinterpret_cast<int64_t>(box()->copy());
     }
 };
-static_assert(sizeof(RecordEntry) == 32);
+static_assert(sizeof(RecordEntry) == 24);
+inline void clear(RecordEntry& entry) {
+    if (entry.tag & RecordEntry::kBoxed) entry.free_box();
+    entry.tag = 0;
+}
 
 // A record of up to so many words, where it stands.
 struct InlineRecord {
@@ -118,6 +130,8 @@ class BlockRecord {
     Box* block_ = nullptr;
 };
 
+inline void clear(BlockRecord&) {}  // it keeps nobody alive, and its memory will be wanted again
+
 template <class Record>
 struct RecordOf : Counted {
     static constexpr bool is_inline = std::is_same_v<Record, InlineRecord>;
@@ -161,8 +175,12 @@ struct RecordOf : Counted {
     static Entry lift(Input input) { return input; }
     template <class Moment>
     Entry lift(Input input, const Moment& moment) const {
-        if (plan_->timed()) input.row()[plan_->time_at()] = moment.word();
+        if (plan_->timed()) date(input, moment);
         return input;
+    }
+    template <class Moment>
+    void date(Entry& entry, const Moment& moment) const {
+        entry.row()[plan_->time_at()] = moment.word();
     }
 
     // --- combining -----------------------------------------------------------------------------------
@@ -212,6 +230,17 @@ struct RecordOf : Counted {
             if (i < count) fold(words(agg), entries[i++]);
         }
     }
+    // Fills the aggregates before the last one with those of their entries and all later ones, if that can be done at
+    // once: where order does not matter, and no entry is anything but a short row.
+    bool scan_back(const Entry* entries, Agg* aggs, size_t count) {
+        if (!is_inline || !joins() || !plan_->saw_all(aggs[count].words())) return false;
+        for (size_t i = 0; i < count; ++i)
+            if (entries[i].tag) return false;
+        combines += count;
+        plan_->scan_back({entries->words, kStride},
+                         {aggs->words(plan_->words()), sizeof(Agg) / sizeof(int64_t), count});
+        return true;
+    }
     void append_aggs(Agg& agg, const Agg* aggs, size_t count) {
         if constexpr (is_inline) {
             combines += count;
@@ -232,7 +261,12 @@ struct RecordOf : Counted {
         if (out.objects)
             succeed(PyList_SetItem(out.objects, static_cast<Py_ssize_t>(row), result(agg, span).release()));
         else
-            plan_->store(out.words + row * plan_->result_words(), agg.words(), span);
+            plan_->store(agg.words(), span, *out.records, row);
+    }
+    // Where the record for a row of results can be made in place, to be lowered later on; null where it can not.
+    Agg* slot(Output& out, size_t row) const {
+        if (!is_inline || out.objects || plan_->timed()) return nullptr;
+        return reinterpret_cast<Agg*>(out.records->slot(*plan_, row, InlineRecord::kWords));
     }
     Ref state(const Agg& agg) const {
         std::vector<int64_t> tidy = plan_->tidied(agg.words(), false);

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sash import _core
 from sash.errors import ArgumentError, KindError, shown
-from sash.monoid import Layout, Read
+from sash.monoid import Layout, Monoid, Read
 from sash.rows import Rows, column_kind, integers, is_there, reals, refuse_row, rows_of
 
 Mask = NDArray[np.bool_] | None
@@ -261,40 +261,44 @@ def _with_nulls(column: Input) -> list[Any]:
 _DTYPES = {"i": "int64", "I": "int64", "f": "float64", "b": "bool"}
 
 
-def width_of(result_kinds: list[str]) -> int:
-    """How many words a row of results takes: for each part, whether it is there, and its words."""
-    return sum(1 + len(kinds) + kinds.count("I") for kinds in result_kinds)
+Room = tuple[NDArray[np.int64], NDArray[np.uint8]]  # the words of all results, and which parts are there
 
 
-def assembled(layout: Layout, result_kinds: list[str], words: NDArray[np.int64]) -> Any:
+def room_for(result_kinds: list[str], rows: int) -> Room:
+    """Give what the core writes a slide's results into."""
+    words = sum(len(kinds) + kinds.count("I") for kinds in result_kinds)
+    return np.empty((words, rows), dtype=np.int64), np.empty((len(result_kinds), rows), dtype=np.uint8)
+
+
+def assembled(layout: Layout, result_kinds: list[str], room: Room, rows: int) -> Any:
     """Give a slide's results as a column, or as a dict of columns; masked arrays where some are null."""
     results, at = {}, 0
-    for part, kinds in zip(layout.parts, result_kinds, strict=True):
-        width = 1 + len(kinds) + kinds.count("I")
-        results[part[5]] = _result_column(part[3], kinds, words[:, at : at + width])
+    for i, (part, kinds) in enumerate(zip(layout.parts, result_kinds, strict=True)):
+        width = len(kinds) + kinds.count("I")
+        there = room[1][i, :rows].view(np.bool_)
+        results[part[5]] = _result_column(part[3], kinds, room[0][at : at + width, :rows], there)
         at += width
     return results if layout.structured else next(iter(results.values()))
 
 
-def _result_column(fields: tuple[str, ...], kinds: str, words: NDArray[np.int64]) -> Any:
-    there = words[:, 0] != 0
-    members, at = [], 1
+def _result_column(fields: tuple[str, ...], kinds: str, words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
+    members, at = [], 0
     for kind in kinds:
-        members.append(_member(kind, words[:, at : at + 1 + (kind == "I")]))
+        members.append(_member(kind, words[at : at + 1 + (kind == "I")]))
         at += 1 + (kind == "I")
     column = members[0] if len(kinds) == 1 and not fields else _structured(fields, members)
     return column if there.all() else np.ma.MaskedArray(column, mask=~there)
 
 
 def _member(kind: str, words: NDArray[np.int64]) -> NDArray[Any]:
-    low = np.ascontiguousarray(words[:, 0])
+    low: NDArray[Any] = words[0]
     if kind == "f":
         return low.view(np.float64)
     if kind == "b":
         return low.astype(bool)
-    if kind == "i" or bool((words[:, 1] == low >> 63).all()):
+    if kind == "i" or not np.any(words[1] != low >> 63):
         return low
-    wide = [int(high) << 64 | int(part) for high, part in zip(words[:, 1], low.view(np.uint64), strict=True)]
+    wide = [int(high) << 64 | int(part) for high, part in zip(words[1], low.view(np.uint64), strict=True)]
     return np.array(wide, dtype=object)
 
 
@@ -306,13 +310,11 @@ def _structured(fields: tuple[str, ...], members: list[NDArray[Any]]) -> NDArray
     return rows
 
 
-def columns_of(layout: Layout | None, results: list[Any]) -> Any:
-    """Give results that are Python objects as a column, or as a dict of columns."""
-    if layout is None or not layout.structured:
+def columns_of(monoid: Monoid, results: list[Any]) -> Any:
+    """Give results that are Python objects as a column, or of a struct as a dict of columns."""
+    if monoid.name != "struct" or not monoid.built_in:
         return _object_column(results)
-    return {
-        part[5]: _object_column([None if row is None else row[part[5]] for row in results]) for part in layout.parts
-    }
+    return {name: _object_column([row[name] for row in results]) for name, _ in monoid.arguments}
 
 
 def _object_column(values: list[Any]) -> NDArray[Any]:

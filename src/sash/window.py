@@ -152,7 +152,7 @@ class Window(_core.Window):
         parts = self._result_kinds(kinds) if kind == "record" else []
         out = _room(kind, rows, parts)
         done, error = self._slide(kinds, times, values, width, steps, out)
-        results = _results(self.monoid, out[: rows if error is None else done], parts)
+        results = _results(self.monoid, out, parts, rows if error is None else done)
         if error is not None:
             raise _failed(error, done, results)
         return results
@@ -423,19 +423,17 @@ def _room(kind: str, rows: int, parts: list[str]) -> Any:
     if kind == "object":
         return [None] * rows
     if kind == "record":
-        return np.empty((rows, records.width_of(parts)), dtype=np.int64)
+        return records.room_for(parts, rows)
     return np.empty(rows, dtype=kind)
 
 
-def _results(monoid: Monoid, out: Any, parts: list[str]) -> Any:
+def _results(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
     """Give what slide returns: an array, or where the monoid is a struct a dict of them."""
     if parts:
-        return records.assembled(monoid.layout(), parts, out)
+        return records.assembled(monoid.layout(), parts, out, rows)
     if not isinstance(out, list):
-        return out
-    if monoid.name == "struct" and columns.is_record(monoid):
-        return records.columns_of(monoid.layout(), out)
-    return records.columns_of(None, out)
+        return out[:rows]
+    return records.columns_of(monoid, out[:rows])
 
 
 def _failed(error: BaseException, index: int, results: Any) -> BaseException:
