@@ -22,7 +22,7 @@ PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -prin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run check format bench sanitize lock clean
+.PHONY: help test run check format bench sanitize cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan an
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/model -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+cards: $(VENV)/.sash ## write the cards of the monoids into docs/monoids.md
+	$(PY) tools/cards.py docs/monoids.md
 
 lock: ## pin the whole development environment anew (Python 3.11)
 	@tools/preflight.sh $(PYTHON)

@@ -221,9 +221,11 @@ class Aggregates {
             AtWork<Monoid> monoid(monoid_);
             extend_prefix(right, monoid);
         }
-        if (Monoid::is_inline || !middle_some_) {
+        if constexpr (Monoid::is_inline) {
+            monoid_.join_into(agg, suffix_[left->begin], ends_ + !middle_some_, 1 + middle_some_);
+        } else if (!middle_some_) {
             agg = suffix_[left->begin];
-            monoid_.append_aggs(agg, ends_ + !middle_some_, 1 + middle_some_);
+            monoid_.append(agg, total_);
         } else {
             agg = middle_;
             monoid_.append(agg, suffix_[left->begin]);

@@ -8,6 +8,7 @@
 // To add one: a struct in ops_*.cpp with its state and its steps, and a line in that file's table.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -175,6 +176,15 @@ struct SmallOp {
         for (size_t i = 0, k = 0; i < count; ++i, k += rows.stride) T::add(op, state, x[k], y[k], t[k]);
         store(at, state);
     }
+    static void fold_one(const Op& op, int64_t* at, const int64_t* row) {
+        T::add(op, *reinterpret_cast<State*>(at), row[op.inputs[0]], row[op.inputs[1]], row[op.inputs[2]]);
+    }
+    static void join_into(const Op& op, int64_t* at, const int64_t* first, const int64_t* others, size_t stride,
+                          size_t count) {
+        State state = load(first);
+        for (size_t i = 0; i < count; ++i) T::join(op, state, load(others + i * stride));
+        store(at, state);
+    }
     static void join(const Op& op, int64_t* at, const int64_t* others, size_t stride, size_t count) {
         State state = load(at);
         for (size_t i = 0; i < count; ++i) T::join(op, state, load(others + i * stride));
@@ -200,11 +210,22 @@ struct SmallOp {
         const int64_t* record = records.words;
         uint64_t all = op.bit;
         for (size_t i = 0; i < records.count; ++i) all &= static_cast<uint64_t>(record[i * records.stride + kSeen]);
+        if (all) return lower_all(op, records, columns, there);
         for (size_t i = 0; i < records.count; ++i, record += records.stride) {
-            int64_t out[T::result_words];
-            bool seen = all || (static_cast<uint64_t>(record[kSeen]) & op.bit);
+            int64_t out[T::result_words] = {};
+            bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
             there[i] = seen ? T::lower(op, load(record + op.offset), {}, out) : op.counts;
-            for (size_t j = 0; j < T::result_words; ++j) columns[j][i] = there[i] && seen ? out[j] : 0;
+            for (size_t j = 0; j < T::result_words; ++j) columns[j][i] = out[j];
+        }
+    }
+    static void lower_all(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        int64_t* column[T::result_words];
+        std::copy(columns, columns + T::result_words, column);
+        const int64_t* state = records.words + op.offset;
+        for (size_t i = 0; i < records.count; ++i, state += records.stride) {
+            int64_t out[T::result_words];
+            there[i] = T::lower(op, load(state), {}, out);
+            for (size_t j = 0; j < T::result_words; ++j) column[j][i] = out[j];
         }
     }
     static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
@@ -290,7 +311,10 @@ struct Facts {
 
 // All ops of a record, one after the other.
 void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, size_t count);
+void fold_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* row);
 void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others, size_t stride, size_t count);
+void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* first, const int64_t* others,
+                   size_t stride, size_t count);
 
 const std::vector<OpTable>& common_ops();
 const std::vector<OpTable>& number_ops();

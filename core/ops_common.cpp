@@ -38,6 +38,25 @@ void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, siz
     }
 }
 
+void fold_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* row) {
+    for (const Op& op : ops) {
+        bool known = with_steps(op.step, [&](auto steps) { steps.fold_one(op, record + op.offset, row); });
+        if (!known) op.fold(op, record + op.offset, {row, 0}, 1);
+    }
+}
+
+void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* first, const int64_t* others,
+                   size_t stride, size_t count) {
+    for (const Op& op : ops) {
+        const int64_t *state = first + op.offset, *states = others + op.offset;
+        int64_t* at = record + op.offset;
+        bool known = with_steps(op.step, [&](auto steps) { steps.join_into(op, at, state, states, stride, count); });
+        if (known) continue;
+        std::copy(state, state + op.words, at);
+        op.join(op, at, states, stride, count);
+    }
+}
+
 void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others, size_t stride, size_t count) {
     for (const Op& op : ops) {
         const int64_t* states = others + op.offset;

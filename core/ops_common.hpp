@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops.hpp"
@@ -74,7 +75,14 @@ struct Extreme : Ordered<reals> {
 
 // --- variance --------------------------------------------------------------------------------------
 
+constexpr std::array<double, 129> step_shares() {
+    std::array<double, 129> shares{};
+    for (size_t i = 1; i < shares.size(); ++i) shares[i] = 1.0 / static_cast<double>(i * (i + 1));
+    return shares;
+}
+
 struct Variance : Facts {
+    static constexpr std::array<double, 129> shares = step_shares();
     static constexpr Step step = Step::variance;
     static constexpr bool exact = false;
     static constexpr int degree = 2;
@@ -84,7 +92,14 @@ struct Variance : Facts {
     };
     // What is not finite makes NaN of every sum that it goes into.
     static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), real(x) - real(x)}; }
-    static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) {
+        double value = real(x), t = s.n * value - s.sum;
+        s = {s.n + 1, s.sum + value, s.m2 + ((value - value) + t * (t * step_share(s.n)))};
+    }
+    // 1 / (n (n + 1)). A leaf's entries are few, and a division is what one more of them would wait for.
+    static double step_share(double n) {
+        return n < static_cast<double>(shares.size()) ? shares[static_cast<size_t>(n)] : 1 / (n * (n + 1));
+    }
     static void join(const Op&, State& s, const State& o) {
         double n = s.n + o.n, t = s.n * o.sum - o.n * s.sum;
         s = {n, s.sum + o.sum, s.m2 + (o.m2 + t * (t / (s.n * o.n * n)))};

@@ -53,8 +53,8 @@ class Plan {
         uint64_t seen = static_cast<uint64_t>(record[kSeen]);
         record[kRows] += static_cast<int64_t>(count);
         if (seen == all_) {
-            fold_ops(active_, record, rows, count);
-            return;
+            if (count == 1) return fold_ops(active_, record, rows.words);
+            return fold_ops(active_, record, rows, count);
         }
         record[kSeen] = static_cast<int64_t>(all_);
         for (const Op& op : active_) {
@@ -68,6 +68,22 @@ class Plan {
     }
     void fold_nulls(int64_t* record, const int64_t* row, uint64_t nulls) const;
 
+    // record = first (x) others, where the record held nothing before
+    void join_into(int64_t* record, const int64_t* first, const int64_t* others, size_t stride, size_t count) const {
+        uint64_t seen = static_cast<uint64_t>(first[kSeen]);
+        int64_t rows = first[kRows];
+        for (size_t i = 0; i < count; ++i) {
+            seen &= static_cast<uint64_t>(others[i * stride + kSeen]);
+            rows += others[i * stride + kRows];
+        }
+        if (seen != all_) {
+            std::memcpy(record, first, words_ * sizeof(int64_t));
+            return join_some(record, others, stride, count);
+        }
+        record[kSeen] = static_cast<int64_t>(seen);
+        record[kRows] = rows;
+        join_ops_into(active_, record, first, others, stride, count);
+    }
     void join(int64_t* record, const int64_t* others, size_t stride, size_t count) const {
         uint64_t seen = static_cast<uint64_t>(record[kSeen]);
         int64_t rows = record[kRows];

@@ -209,6 +209,11 @@ struct RecordOf : Counted {
         ++combines;
         plan_->join(words(agg), other.words(), 0, 1);
     }
+    // agg = first (x) all the others, whatever it was.
+    void join_into(Agg& agg, const Agg& first, const Agg* others, size_t count) {
+        combines += count;
+        plan_->join_into(words(agg), first.words(), others->words(), sizeof(Agg) / sizeof(int64_t), count);
+    }
     void prepend(const Agg& other, Agg& agg) {
         ++combines;
         plan_->prepend(other.words(), words(agg));

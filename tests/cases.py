@@ -62,6 +62,79 @@ def right_one(left: Any, right: Any) -> Any:
     return right
 
 
+def outer_two(left: Any, right: Any) -> Any:
+    return right if left is None else (left[0], right[1])
+
+
+def twice(value: Any) -> tuple[Any, Any]:
+    return value, value
+
+
+def last_less_first(state: Any) -> Any:
+    return None if state is None else state[1] - state[0]
+
+
+def newest_15(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    return (left + right)[-15:]
+
+
+def record() -> Monoid:
+    """Several aggregates in one record, of columns with nulls, with one among them that does not commute."""
+    return monoids.struct(
+        n=monoids.count(),
+        seen=monoids.count("x"),
+        total=monoids.sum("x", dtype=int),
+        top=monoids.max("y"),
+        last=monoids.last("x", dtype=int),
+        mean=monoids.mean("y"),
+    )
+
+
+def commuting_record() -> Monoid:
+    return monoids.struct(n=monoids.count(), total=monoids.sum("x", dtype=int), least=monoids.min("y"))
+
+
+def either(left: Any, right: Any, both: Callable[[Any, Any], Any]) -> Any:
+    if left is None or right is None:
+        return right if left is None else left
+    return both(left, right)
+
+
+def row(value: dict[str, Any]) -> tuple[Any, ...]:
+    x, y = value["x"], value["y"]
+    return 1, int(x is not None), x, y, x, y, y
+
+
+def add_rows(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    steps = (operator.add, operator.add, operator.add, larger, right_one, operator.add, smaller)
+    return tuple(either(a, b, step) for a, b, step in zip(left, right, steps, strict=True))
+
+
+NOTHING = (0, 0, None, None, None, None, None)
+
+
+def row_answer(state: tuple[Any, ...]) -> dict[str, Any]:
+    n, seen, total, top, last, sum_y, _ = state
+    return {"n": n, "seen": seen, "total": total, "top": top, "last": last, "mean": sum_y / n if n else None}
+
+
+def short(value: dict[str, Any]) -> tuple[Any, ...]:
+    return 1, value["x"], value["y"]
+
+
+def add_short(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+    steps = (operator.add, operator.add, smaller)
+    return tuple(either(a, b, step) for a, b, step in zip(left, right, steps, strict=True))
+
+
+def short_answer(state: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(("n", "total", "least"), state, strict=True))
+
+
+def last_15() -> Monoid:
+    return monoids.last_k(15)
+
+
 @dataclass(frozen=True)
 class MonoidCase:
     """A monoid, the same thing said as a fold, and values to feed both."""
@@ -78,6 +151,7 @@ class MonoidCase:
 letters = st.sampled_from("abcdefgh")
 ints = st.integers(-5, 5)
 dyadic = st.integers(-64, 64).map(lambda i: i / 8)  # sums of these are exact in float64, in any order
+rows = st.fixed_dictionaries({"x": st.none() | ints, "y": dyadic})
 one = "one"
 
 CONCAT = MonoidCase("concat", concat_monoid, ("", concat), letters)
@@ -97,6 +171,10 @@ MONOIDS = [
     MonoidCase("first str", monoids.first, (None, left_one), letters),
     MonoidCase("last int", monoids.last, (None, right_one), ints),
     MonoidCase("last float", monoids.last, (None, right_one), dyadic),
+    MonoidCase("delta int", monoids.delta, (None, outer_two, twice, last_less_first), ints),
+    MonoidCase("last_k int", last_15, ((), newest_15, lambda v: (v,), list), ints),
+    MonoidCase("record", record, (NOTHING, add_rows, row, row_answer), rows),
+    MonoidCase("commuting record", commuting_record, ((0, None, None), add_short, short, short_answer), rows),
 ]
 
 EPOCH = dt.datetime(2024, 2, 28, 23, 59, 58)

@@ -132,12 +132,23 @@ def python_blocks(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
 
 
-def test_examples_in_the_readme():
-    """Every Python block of the README runs, its assertions included."""
-    blocks = python_blocks(ROOT / "README.md")
+@pytest.mark.parametrize("page", ["README.md", "docs/monoids.md"])
+def test_examples_in_the_documentation(page, capsys):
+    """Every Python block runs, its assertions included, and prints what its comments say."""
+    blocks = python_blocks(ROOT / page)
     assert len(blocks) >= 3
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, page, "exec"), {})
+        said = re.findall(r"print\(.*\)  # (.*)", block)
+        shown = capsys.readouterr().out.splitlines()
+        for line, wanted in zip(shown, said, strict=bool(said)):
+            assert line.startswith(wanted.removesuffix("..."))
+
+
+def test_the_cards_are_those_of_the_registry():
+    """docs/monoids.md holds the cards as the registry gives them; `make cards` writes them."""
+    page = (ROOT / "docs" / "monoids.md").read_text()
+    assert sash.monoids.cards_markdown() in page
 
 
 def test_tour_prints_the_worked_example():

@@ -47,7 +47,7 @@ def inputs_of(layout: Layout, values: Any) -> tuple[dict[str | int, Input], int]
 
 
 def _named(values: Any, name: str) -> Any:
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple, np.ndarray)):
         return [_item(row, name, i) for i, row in enumerate(values)]
     if not isinstance(values, Mapping) and not hasattr(values, "columns"):
         raise KindError(f"values: {shown(values)} has no columns; give a dict of columns, a table or a list of dicts.")
@@ -140,7 +140,7 @@ def _filled_list(rows: list[Any]) -> tuple[Rows, Mask]:
     nulls = np.fromiter((row is None for row in rows), dtype=bool, count=len(rows))
     if not nulls.any():
         return rows, None
-    filler = next((row for row in rows if row is not None), 0.0)
+    filler = next((row for row in rows if row is not None), 0)
     return [filler if row is None else row for row in rows], nulls
 
 

@@ -203,8 +203,10 @@ class WindowMachine(RuleBasedStateMachine):
 
 
 def plain(results: Any) -> list[Any]:
-    """Results as Python values, pairs as tuples."""
-    return [tuple(r) if isinstance(r, list) else r for r in results.tolist()]
+    """Results as Python values, pairs as tuples, columns as rows."""
+    if isinstance(results, dict):
+        return [dict(zip(results, row, strict=True)) for row in zip(*map(plain, results.values()), strict=True)]
+    return list(results.tolist())
 
 
 def agree(window: Window, oracle: Oracle) -> None:
