@@ -26,8 +26,8 @@ class NotANumber:
 
 def _member(value: Any) -> frozenset[Any]:
     own = _own(value)
-    if isinstance(own, float) and own != own:
-        own = NotANumber
+    if isinstance(own, float):
+        own = NotANumber if own != own else own + 0.0  # -0.0 is the same zero
     try:
         return frozenset((own,))
     except TypeError:
