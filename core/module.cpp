@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "keyed.hpp"
 #include "window.hpp"
 
 namespace nb = nanobind;
@@ -313,6 +314,74 @@ bool seal_holds(nb::handle data) {
     return hash == hash64(view.data(), size, 0);
 }
 
+// --- many keys -------------------------------------------------------------------------------------
+
+// A batch on its way through the engine, and the anchors that are to be answered for.
+struct KeyedEngine {
+    Keyed keyed;
+    std::vector<Anchor> anchors;
+};
+
+void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, bool instants, nb::handle codec,
+                const std::vector<int64_t>& sizes, bool closed_left, bool remembers) {
+    TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
+    if (instants) format.codec = Ref::borrow(codec.ptr());
+    auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
+    new (self) KeyedEngine{Keyed(std::move(plan), sizes, closed_left, remembers), {}};
+}
+
+const int64_t* words_of(const std::unique_ptr<Bytes>& bytes) {
+    return bytes ? reinterpret_cast<const int64_t*>(bytes->view().data()) : nullptr;
+}
+const uint8_t* bytes_of(const std::unique_ptr<Bytes>& bytes) {
+    return bytes ? reinterpret_cast<const uint8_t*>(bytes->view().data()) : nullptr;
+}
+std::unique_ptr<Bytes> optional_bytes(nb::handle object) {
+    return object.is_none() ? nullptr : std::make_unique<Bytes>(object);
+}
+
+void begin_batch(KeyedEngine& engine, nb::handle schema, nb::handle array, size_t rows) {
+    if (array.is_none()) return engine.keyed.begin(nullptr, rows);
+    KeyColumns keys(schema.ptr(), array.ptr());
+    engine.keyed.begin(&keys, rows);
+}
+
+void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::handle deletes, nb::handle late,
+                 int64_t seq, nb::handle inputs, nb::handle status) {
+    Bytes time_bytes(times), status_bytes(status, true);
+    auto id_bytes = optional_bytes(ids), delete_bytes = optional_bytes(deletes), late_bytes = optional_bytes(late);
+    ColumnArgument columns(inputs);
+    engine.keyed.apply(reinterpret_cast<const int64_t*>(time_bytes.view().data()), words_of(id_bytes),
+                       bytes_of(delete_bytes), bytes_of(late_bytes), seq, columns.get(),
+                       reinterpret_cast<uint8_t*>(status_bytes.data()));
+}
+
+// The anchors' places in the stream, and their times.
+void show_anchors(KeyedEngine& engine, nb::handle seqs, nb::handle times) {
+    Bytes seq_bytes(seqs, true), time_bytes(times, true);
+    auto* seq = reinterpret_cast<int64_t*>(seq_bytes.data());
+    auto* time = reinterpret_cast<int64_t*>(time_bytes.data());
+    for (size_t i = 0; i < engine.anchors.size(); ++i) seq[i] = engine.anchors[i].seq, time[i] = engine.anchors[i].time;
+}
+
+// Fills one pair of (words, there) for each window size; `fresh`, if wanted, says which anchors show something new.
+void answer_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle fresh) {
+    std::vector<std::unique_ptr<Bytes>> held;
+    std::vector<RecordOutput> outs(nb::len(rooms));
+    for (size_t i = 0; i < outs.size(); ++i) {
+        nb::tuple room = nb::cast<nb::tuple>(rooms[i]);
+        held.push_back(std::make_unique<Bytes>(room[0], true));
+        outs[i].words = reinterpret_cast<int64_t*>(held.back()->data());
+        held.push_back(std::make_unique<Bytes>(room[1], true));
+        outs[i].there = reinterpret_cast<uint8_t*>(held.back()->data());
+        outs[i].rows = engine.anchors.size();
+    }
+    engine.keyed.answer(engine.anchors, outs);
+    if (fresh.is_none()) return;
+    Bytes mask(fresh, true);
+    engine.keyed.changed(engine.anchors, outs, reinterpret_cast<uint8_t*>(mask.data()));
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -464,4 +533,35 @@ not known, or kept along a spine, is None.
             },
             "kinds"_a, "times"_a, "entries"_a, "rows"_a, "wide"_a)
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
+
+    nb::class_<KeyedEngine>(m, "Keyed")
+        .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "sizes"_a, "closed_left"_a,
+             "remembers"_a)
+        .def("begin", begin_batch, "schema"_a.none(), "array"_a.none(), "rows"_a)
+        .def("apply", apply_batch, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(), "seq"_a, "inputs"_a,
+             "status"_a)
+        .def(
+            "arrived",
+            [](KeyedEngine& e, nb::handle times, nb::handle status) {
+                Bytes t(times), s(status);
+                e.anchors = e.keyed.arrived(reinterpret_cast<const int64_t*>(t.view().data()),
+                                            reinterpret_cast<const uint8_t*>(s.view().data()));
+                return e.anchors.size();
+            },
+            "times"_a, "status"_a)
+        .def(
+            "between",
+            [](KeyedEngine& e, int64_t from, int64_t to) { return (e.anchors = e.keyed.between(from, to)).size(); },
+            "start"_a, "stop"_a)
+        .def("touched", [](KeyedEngine& e) { return (e.anchors = e.keyed.touched()).size(); })
+        .def("gone", [](KeyedEngine& e) { return (e.anchors = e.keyed.gone()).size(); })
+        .def("anchors", show_anchors, "seqs"_a, "times"_a)
+        .def("answer", answer_anchors, "rooms"_a, "fresh"_a.none())
+        .def(
+            "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
+            "horizon"_a)
+        .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
+        .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })
+        .def_prop_ro("result_kinds", [](KeyedEngine& e) { return python(e.keyed.plan().result_kinds()); })
+        .def_prop_ro("plain", [](KeyedEngine& e) { return e.keyed.plan().plain(); });
 }

@@ -162,6 +162,7 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     most_words_ = std::max(most_words_, face.words);
     plain_ = plain_ && face.outputs.shape == Outputs::Shape::words;
     op.outputs = face.words;
+    result_words_ += face.words;
     faces_.push_back(std::move(face));
     if (op.words) active_.push_back(op);
     ops_.push_back(std::move(op));
@@ -339,8 +340,29 @@ void RecordOutput::start(const Plan& plan, size_t row, uint32_t size) {
 }
 
 void RecordOutput::flush() {
-    if (count_) plan_->store({records_.data(), size_, count_}, *this, first_);
+    if (count_ && !places) plan_->store({records_.data(), size_, count_}, *this, first_);
+    if (count_ && places) scatter();
     count_ = 0;
+}
+
+// Lowered side by side first, and then put where they belong.
+void RecordOutput::scatter() {
+    RecordOutput near;
+    scratch_.resize(kMost * plan_->result_words());
+    scratch_there_.resize(kMost * plan_->parts());
+    near.words = scratch_.data();
+    near.there = scratch_there_.data();
+    near.rows = count_;
+    plan_->store({records_.data(), size_, count_}, near, 0);
+    for (size_t j = 0; j < plan_->result_words(); ++j)
+        for (size_t k = 0; k < count_; ++k) words[j * rows + places[first_ + k]] = near.words[j * count_ + k];
+    for (size_t i = 0; i < plan_->parts(); ++i)
+        for (size_t k = 0; k < count_; ++k) there[i * rows + places[first_ + k]] = near.there[i * count_ + k];
+}
+
+void RecordOutput::row(const Plan& plan, size_t at, std::vector<int64_t>& into) const {
+    for (size_t i = 0; i < plan.parts(); ++i) into.push_back(there[i * rows + at]);
+    for (size_t j = 0; j < plan.result_words(); ++j) into.push_back(words[j * rows + at]);
 }
 
 void Plan::store(const Records& records, RecordOutput& out, size_t row) const {

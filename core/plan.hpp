@@ -16,19 +16,23 @@ class RecordOutput {
     int64_t* words = nullptr;
     uint8_t* there = nullptr;
     size_t rows = 0;
+    const uint32_t* places = nullptr;  // where each row goes; null: where it is
 
     int64_t* slot(const Plan& plan, size_t row, uint32_t size) {
         if (count_ == kMost || count_ == 0 || row != first_ + count_) start(plan, row, size);
         return records_.data() + count_++ * size;
     }
     void flush();
+    void row(const Plan& plan, size_t at, std::vector<int64_t>& into) const;  // all words of a row, and what is there
 
    private:
     void start(const Plan& plan, size_t row, uint32_t size);
+    void scatter();
 
     static constexpr size_t kMost = 64;
     const Plan* plan_ = nullptr;
-    std::vector<int64_t> records_;
+    std::vector<int64_t> records_, scratch_;
+    std::vector<uint8_t> scratch_there_;
     size_t first_ = 0, count_ = 0;
     uint32_t size_ = 0;
 };
@@ -123,6 +127,8 @@ class Plan {
     // --- results ------------------------------------------------------------------------------------
 
     bool plain() const { return plain_; }  // are all results words?
+    size_t result_words() const { return result_words_; }
+    size_t parts() const { return ops_.size(); }
     void store(const Records& records, RecordOutput& out, size_t row) const;
     void store(const int64_t* record, const Span& span, RecordOutput& out, size_t row) const;
     Ref result(const int64_t* record, const Span& span) const;
@@ -156,7 +162,7 @@ class Plan {
     std::vector<Face> faces_;
     uint64_t all_ = 0;
     uint32_t words_ = kHeader, width_ = 0;
-    size_t most_words_ = 0;
+    size_t most_words_ = 0, result_words_ = 0;
     bool timed_ = false, commutes_ = true, plain_ = true, counts_rows_ = false;
     bool named_ = false, nullable_ = false, structured_ = false;
     size_t arity_ = 1;  // of a value that is read by position

@@ -1,7 +1,8 @@
 """Out-of-order sliding-window aggregation.
 
 `Window` keeps timed values in any order of arrival and gives the aggregate of all of them, or of any stretch of
-time, for any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own.
+time, for any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own. `rolling` and
+`KeyedWindows` do the same for the rows of tables and streams, by key and for several windows at once.
 """
 
 from sash import monoids
@@ -17,7 +18,9 @@ from sash.errors import (
     SlideError,
     UnsupportedError,
 )
+from sash.keyed import KeyedWindows
 from sash.monoid import Monoid
+from sash.rolling import rolling
 from sash.window import STRUCTURES, Window
 
 __version__ = "0.1.0"
@@ -28,6 +31,7 @@ __all__ = [
     "ConcurrentUseError",
     "CorruptStateError",
     "InvariantError",
+    "KeyedWindows",
     "KindError",
     "Monoid",
     "OutOfOrderError",
@@ -37,4 +41,5 @@ __all__ = [
     "UnsupportedError",
     "Window",
     "monoids",
+    "rolling",
 ]

@@ -1,0 +1,413 @@
+#include "keyed.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "hash.hpp"
+
+namespace sash {
+
+// --- rows of one key -----------------------------------------------------------------------------------
+
+int64_t* Rows1::open(uint32_t at, uint32_t stride) {
+    if (size_ == room_) {
+        uint32_t room = room_ ? room_ + room_ / 2 + 1 : 2;
+        void* memory = std::realloc(words_, size_t{room} * stride * sizeof(int64_t));
+        if (!memory) throw std::bad_alloc();
+        words_ = static_cast<int64_t*>(memory);
+        room_ = room;
+    }
+    int64_t* gap = row(at, stride);
+    std::memmove(gap + stride, gap, size_t{size_ - at} * stride * sizeof(int64_t));
+    ++size_;
+    return gap;
+}
+
+void Rows1::close(uint32_t from, uint32_t to, uint32_t stride) {
+    if (from == to) return;
+    std::memmove(row(from, stride), row(to, stride), size_t{size_ - to} * stride * sizeof(int64_t));
+    size_ -= to - from;
+    if (size_ == 0) {
+        std::free(std::exchange(words_, nullptr));
+        room_ = 0;
+    } else if (size_ < room_ / 4) {
+        void* memory = std::realloc(words_, size_t{size_} * stride * sizeof(int64_t));
+        if (memory) words_ = static_cast<int64_t*>(memory), room_ = size_;
+    }
+}
+
+// --- keys ----------------------------------------------------------------------------------------------
+
+Keyed::Keyed(std::shared_ptr<const Plan> plan, std::vector<int64_t> sizes, bool closed_left, bool remembers)
+    : plan_(std::move(plan)),
+      sizes_(std::move(sizes)),
+      closed_left_(closed_left),
+      remembers_(remembers),
+      stride_(Rows1::kInputs + plan_->width()) {
+    for (int64_t size : sizes_) largest_ = std::max(largest_, size);
+    table_.resize(16);
+}
+
+void Keyed::begin(const KeyColumns* keys, size_t rows) {
+    std::string key;
+    slots_.resize(rows);
+    for (size_t row = 0; row < rows; ++row) {
+        key.clear();
+        if (keys) keys->append(key, row);
+        slots_[row] = slot_of(key);
+    }
+    // By counting: stable, and linear.
+    std::vector<uint32_t> starts(windows_.size() + 1);
+    for (uint32_t slot : slots_) ++starts[slot + 1];
+    for (size_t slot = 1; slot < starts.size(); ++slot) starts[slot] += starts[slot - 1];
+    order_.resize(rows);
+    for (size_t row = 0; row < rows; ++row) order_[starts[slots_[row]]++] = static_cast<uint32_t>(row);
+}
+
+uint32_t Keyed::slot_of(const std::string& key) {
+    size_t mask = table_.size() - 1, at = hash64(key.data(), key.size(), 0) & mask;
+    for (; table_[at]; at = (at + 1) & mask)
+        if (windows_[table_[at] - 1].key == key) return table_[at] - 1;
+    uint32_t slot;
+    if (free_.empty()) {
+        slot = static_cast<uint32_t>(windows_.size());
+        windows_.emplace_back();
+        ++keys_;
+    } else {
+        slot = free_.back();
+        free_.pop_back();
+    }
+    windows_[slot].key = key;
+    windows_[slot].live = true;
+    table_[at] = slot + 1;
+    if (live_keys() * 2 > table_.size()) rehash(table_.size() * 2);
+    return slot;
+}
+
+void Keyed::rehash(size_t size) {
+    table_.assign(size, 0);
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        if (!windows_[slot].live) continue;
+        const std::string& key = windows_[slot].key;
+        size_t at = hash64(key.data(), key.size(), 0) & (size - 1);
+        while (table_[at]) at = (at + 1) & (size - 1);
+        table_[at] = slot + 1;
+    }
+}
+
+// The table is made anew by whoever frees many; a single slot leaves no hole that a search would stop at.
+void Keyed::free_slot(uint32_t slot) {
+    windows_[slot] = Window1();
+    free_.push_back(slot);
+}
+
+// --- rows ----------------------------------------------------------------------------------------------
+
+void Keyed::apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
+                  const Column& inputs, uint8_t* status) {
+    for (uint32_t row : order_) {
+        if (late && late[row]) {
+            status[row] = too_late;
+            continue;
+        }
+        uint32_t slot = slots_[row];
+        int64_t own = seq + row, tie = ids ? ids[row] : own;
+        if (deletes && deletes[row])
+            status[row] = remove(slot, times[row], tie, inputs, row, ids != nullptr);
+        else
+            status[row] = insert(windows_[slot], times[row], tie, own, inputs, row, ids != nullptr);
+        if (remembers_ && status[row] == inserted) changes_.push_back({slot, times[row]});
+    }
+}
+
+uint8_t Keyed::insert(Window1& window, int64_t time, int64_t tie, int64_t seq, const Column& inputs, size_t row,
+                      bool ids) {
+    uint32_t at = window.rows.find(time, tie, stride_);
+    if (ids) {
+        if (at < window.rows.size()) {
+            const int64_t* held = window.rows.row(at, stride_);
+            if (held[Rows1::kTime] == time && held[Rows1::kTie] == tie) return repeated;
+        }
+        for (auto& waiting : window.awaited)
+            if (waiting == std::make_pair(time, tie)) return repeated;
+    }
+    int64_t* words = window.rows.open(at, stride_);
+    uint64_t nulls = 0;
+    for (size_t i = 0; i < inputs.input_count; ++i) {
+        const Column& input = inputs.inputs[i];
+        words[Rows1::kInputs + i] = input.words ? input.words[row] : 0;
+        if (input.nulls && input.nulls[row]) nulls |= uint64_t{1} << i;
+    }
+    if (plan_->timed()) words[Rows1::kInputs + plan_->time_at()] = time;
+    words[Rows1::kTime] = time;
+    words[Rows1::kTie] = tie;
+    words[Rows1::kSeq] = static_cast<int64_t>(static_cast<uint64_t>(seq) << Rows1::kNullBits | nulls);
+    words[Rows1::kMark] = 0;
+    ++rows_;
+    return inserted;
+}
+
+bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) const {
+    uint64_t nulls = static_cast<uint64_t>(held[Rows1::kSeq]) & ((uint64_t{1} << Rows1::kNullBits) - 1);
+    for (size_t i = 0; i < inputs.input_count; ++i) {
+        const Column& input = inputs.inputs[i];
+        bool null = input.nulls && input.nulls[row];
+        if (null != static_cast<bool>(nulls >> i & 1)) return false;
+        if (!null && input.words && held[Rows1::kInputs + i] != input.words[row]) return false;
+    }
+    return true;
+}
+
+uint8_t Keyed::remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids) {
+    Window1& window = windows_[slot];
+    uint32_t at = window.rows.find(time, ids ? tie : INT64_MIN, stride_);
+    for (; at < window.rows.size(); ++at) {
+        const int64_t* held = window.rows.row(at, stride_);
+        if (held[Rows1::kTime] != time || (ids && held[Rows1::kTie] != tie)) break;
+        if (!ids && !same_inputs(held, inputs, row)) continue;
+        erase(slot, at);
+        if (ids) window.awaited.push_back({time, tie});  // a copy may still be on its way
+        return deleted;
+    }
+    if (!ids) return unmatched;
+    for (auto& waiting : window.awaited)
+        if (waiting == std::make_pair(time, tie)) return repeated;
+    window.awaited.push_back({time, tie});
+    return awaited;
+}
+
+void Keyed::erase(uint32_t slot, uint32_t at) {
+    Rows1& rows = windows_[slot].rows;
+    const int64_t* held = rows.row(at, stride_);
+    int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(held[Rows1::kSeq]) >> Rows1::kNullBits);
+    if (remembers_) {
+        if (held[Rows1::kMark]) gone_.push_back({slot, held[Rows1::kTime], held[Rows1::kTie], seq});
+        changes_.push_back({slot, held[Rows1::kTime]});
+    }
+    rows.close(at, at + 1, stride_);
+    --rows_;
+}
+
+void Keyed::expire(int64_t bound, int64_t horizon) {
+    size_t freed = 0;
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        Window1& window = windows_[slot];
+        if (!window.live) continue;
+        if (window.rows.size() && window.rows.row(0, stride_)[Rows1::kTime] <= bound) {
+            uint32_t to = bound == INT64_MAX ? window.rows.size() : window.rows.find(bound + 1, INT64_MIN, stride_);
+            window.rows.close(0, to, stride_);
+            rows_ -= to;
+        }
+        if (!window.awaited.empty()) {
+            auto past = [&](const std::pair<int64_t, int64_t>& waiting) { return waiting.first < horizon; };
+            window.awaited.erase(std::remove_if(window.awaited.begin(), window.awaited.end(), past),
+                                 window.awaited.end());
+        }
+        if (window.rows.size() == 0 && window.awaited.empty()) {
+            free_slot(slot);
+            ++freed;
+        }
+    }
+    if (freed) {
+        size_t size = 16;
+        while (size < live_keys() * 2 + 1) size *= 2;
+        rehash(size);
+    }
+}
+
+// --- answers -------------------------------------------------------------------------------------------
+
+void Keyed::fold(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const {
+    Plan::clear(record);
+    fold_on(rows, from, to, record);
+}
+
+void Keyed::fold_on(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const {
+    constexpr uint64_t null_mask = (uint64_t{1} << Rows1::kNullBits) - 1;
+    while (from < to) {
+        uint32_t start = from;
+        const int64_t* row = rows.row(from, stride_);
+        uint64_t nulls = static_cast<uint64_t>(row[Rows1::kSeq]) & null_mask;
+        if (nulls) {
+            plan_->fold_nulls(record, row + Rows1::kInputs, nulls);
+            ++from;
+            continue;
+        }
+        while (from < to && !(static_cast<uint64_t>(rows.row(from, stride_)[Rows1::kSeq]) & null_mask)) ++from;
+        plan_->fold(record, {row + Rows1::kInputs, stride_}, from - start);
+    }
+}
+
+int64_t Keyed::edge_of(int64_t time, size_t window) const {
+    int64_t edge;
+    return __builtin_sub_overflow(time, sizes_[window], &edge) ? INT64_MIN : edge;
+}
+uint32_t Keyed::from_of(const Rows1& rows, int64_t time, size_t window) const {
+    int64_t edge = edge_of(time, window);
+    if (closed_left_ || edge == INT64_MIN) return rows.find(edge, INT64_MIN, stride_);
+    return rows.find(edge + 1, INT64_MIN, stride_);
+}
+uint32_t Keyed::to_of(const Rows1& rows, int64_t time) const {
+    if (closed_left_) return rows.find(time, INT64_MIN, stride_);
+    return time == INT64_MAX ? rows.size() : rows.find(time + 1, INT64_MIN, stride_);
+}
+
+class Keyed::Slider {
+   public:
+    Slider(const Keyed& keyed, const Rows1& rows) : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()) {
+        back_.resize(words_);
+        Plan::clear(back_.data());
+    }
+
+    // The rows from `from` to `to`, neither of which ever goes back.
+    void answer(uint32_t from, uint32_t to, int64_t* record) {
+        if (from >= to_) restart(from);
+        if (to > to_) {
+            keyed_.fold_on(rows_, to_, to, back_.data());
+            to_ = to;
+        }
+        if (from > front_to_) flip(from);
+        const Plan& plan = *keyed_.plan_;
+        if (from >= front_to_) {
+            std::memcpy(record, back_.data(), words_ * sizeof(int64_t));
+            return;
+        }
+        std::memcpy(record, front_.data() + size_t{from - front_from_} * words_, words_ * sizeof(int64_t));
+        if (back_[kRows]) plan.join(record, back_.data(), 0, 1);
+    }
+
+   private:
+    void restart(uint32_t from) {
+        front_from_ = front_to_ = to_ = from;
+        Plan::clear(back_.data());
+    }
+    // All rows so far become suffixes; what comes later starts anew.
+    void flip(uint32_t from) {
+        const Plan& plan = *keyed_.plan_;
+        front_from_ = from;
+        front_to_ = to_;
+        front_.resize(size_t{front_to_ - front_from_} * words_);
+        for (uint32_t i = front_to_; i-- > front_from_;) {
+            int64_t* record = front_.data() + size_t{i - front_from_} * words_;
+            Plan::clear(record);
+            keyed_.fold_on(rows_, i, i + 1, record);
+            if (i + 1 < front_to_) plan.join(record, record + words_, 0, 1);
+        }
+        Plan::clear(back_.data());
+    }
+
+    const Keyed& keyed_;
+    const Rows1& rows_;
+    uint32_t words_, front_from_ = 0, front_to_ = 0, to_ = 0;
+    std::vector<int64_t> front_, back_;
+};
+
+// Anchors of one key, in time order. Few rows are folded anew for each; many are gone along.
+void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
+                       std::vector<RecordOutput>& outs) {
+    constexpr uint32_t kFew = 24;
+    const Rows1& rows = windows_[anchors[order[first]].slot].rows;
+    std::vector<int64_t> record(plan_->words());
+    for (size_t w = 0; w < sizes_.size(); ++w) {
+        std::unique_ptr<Slider> slider;
+        if (rows.size() > kFew && last - first > 1) slider = std::make_unique<Slider>(*this, rows);
+        for (size_t i = first; i < last; ++i) {
+            int64_t time = anchors[order[i]].time;
+            uint32_t from = from_of(rows, time, w), to = to_of(rows, time);
+            int64_t* into = plan_->timed() ? record.data() : outs[w].slot(*plan_, i, plan_->words());
+            if (slider)
+                slider->answer(from, std::max(from, to), into);
+            else
+                fold(rows, from, to, into);
+            if (plan_->timed()) plan_->store(into, {edge_of(time, w), time}, outs[w], order[i]);
+        }
+    }
+}
+
+void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs) {
+    std::vector<uint32_t> order(anchors.size()), starts(windows_.size() + 1);
+    for (const Anchor& anchor : anchors) ++starts[anchor.slot + 1];
+    for (size_t slot = 1; slot < starts.size(); ++slot) starts[slot] += starts[slot - 1];
+    for (size_t i = 0; i < anchors.size(); ++i) order[starts[anchors[i].slot]++] = static_cast<uint32_t>(i);
+    for (RecordOutput& out : outs) out.places = order.data();
+    for (size_t first = 0; first < order.size();) {
+        size_t last = first + 1;
+        while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
+        auto earlier = [&](uint32_t a, uint32_t b) { return anchors[a].time < anchors[b].time; };
+        if (!std::is_sorted(order.begin() + first, order.begin() + last, earlier))
+            std::stable_sort(order.begin() + first, order.begin() + last, earlier);
+        answer_key(anchors.data(), order.data(), first, last, outs);
+        first = last;
+    }
+    for (RecordOutput& out : outs) {
+        out.flush();
+        out.places = nullptr;
+    }
+}
+
+std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) const {
+    std::vector<Anchor> anchors;
+    for (size_t row = 0; row < slots_.size(); ++row)
+        if (status[row] == inserted) anchors.push_back({slots_[row], times[row], 0, static_cast<int64_t>(row)});
+    return anchors;
+}
+
+std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
+    std::vector<Anchor> anchors;
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        const Rows1& rows = windows_[slot].rows;
+        if (!rows.size() || rows.row(rows.size() - 1, stride_)[Rows1::kTime] < from) continue;
+        for (uint32_t at = rows.find(from, INT64_MIN, stride_); at < rows.size(); ++at) {
+            const int64_t* row = rows.row(at, stride_);
+            if (row[Rows1::kTime] >= to) break;
+            int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Rows1::kSeq]) >> Rows1::kNullBits);
+            anchors.push_back({slot, row[Rows1::kTime], row[Rows1::kTie], seq});
+        }
+    }
+    std::sort(anchors.begin(), anchors.end(),
+              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+    return anchors;
+}
+
+// An event at t changes the anchors of its key from t to t + the largest size.
+std::vector<Anchor> Keyed::touched() {
+    std::vector<Anchor> anchors;
+    std::sort(changes_.begin(), changes_.end(),
+              [](const Change& a, const Change& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
+    for (size_t i = 0; i < changes_.size();) {
+        uint32_t slot = changes_[i].slot;
+        const Rows1& rows = windows_[slot].rows;
+        uint32_t at = 0;
+        for (; i < changes_.size() && changes_[i].slot == slot; ++i) {
+            int64_t until;
+            if (__builtin_add_overflow(changes_[i].time, largest_, &until)) until = INT64_MAX;
+            at = std::max(at, rows.find(changes_[i].time, INT64_MIN, stride_));
+            for (; at < rows.size() && rows.row(at, stride_)[Rows1::kTime] <= until; ++at) {
+                const int64_t* row = rows.row(at, stride_);
+                int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Rows1::kSeq]) >> Rows1::kNullBits);
+                anchors.push_back({slot, row[Rows1::kTime], row[Rows1::kTie], seq});
+            }
+        }
+    }
+    changes_.clear();
+    std::sort(anchors.begin(), anchors.end(),
+              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+    return anchors;
+}
+
+std::vector<Anchor> Keyed::gone() { return std::exchange(gone_, {}); }
+
+void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs, uint8_t* fresh) {
+    std::vector<int64_t> shown;
+    for (size_t i = 0; i < anchors.size(); ++i) {
+        shown.clear();
+        for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
+        int64_t mark = static_cast<int64_t>(hash64(shown.data(), shown.size() * sizeof(int64_t), 1) | 1);
+        Rows1& rows = windows_[anchors[i].slot].rows;
+        int64_t* row = rows.row(rows.find(anchors[i].time, anchors[i].tie, stride_), stride_);
+        fresh[i] = row[Rows1::kMark] != mark;
+        row[Rows1::kMark] = mark;
+    }
+}
+
+}  // namespace sash

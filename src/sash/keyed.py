@@ -1,0 +1,339 @@
+"""KeyedWindows: aggregates over many keys and windows, of a stream that comes in batches and out of order.
+
+A push judges its rows against the horizon, hands those in time to the core, and gives what is due: each row as it
+arrives, each when it is final, or each again whenever it changes. Columns in, columns out; no row is looked at in
+Python.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import policy, tables
+from sash.answers import Answers, Definition
+from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+from sash.rolling import check_closed, key_names
+from sash.times import Instants, is_integer
+
+_EMITS = ("arrival", "final", "update")
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_INSERTED, _REPEATED, _DELETED, _UNMATCHED, _AWAITED, _LATE = range(6)
+
+
+class KeyedWindows:
+    """Windows by key over a stream of batches, several sizes and aggregates at once.
+
+    >>> from sash import KeyedWindows, monoids
+    >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="final", lateness=5)
+    >>> kw.push({"card": ["a", "a"], "ts": [1, 4]}).num_rows
+    0
+    >>> kw.push({"card": ["a"], "ts": [3]}, watermark=9)["n_10"].to_pylist()
+    [1, 2]
+    >>> kw.flush().to_pydict()
+    {'card': ['a'], 'ts': [4], 'n_10': [3]}
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Any,
+        time: str,
+        windows: Any,
+        aggs: Any,
+        per: str = "event",
+        every: Any = None,
+        emit: str = "arrival",
+        lateness: Any = None,
+        late: str = "drop",
+        retract: str | None = None,
+        id: str | None = None,
+        carry: Any = (),
+        closed: str = "right",
+        on_error: str = "null",
+    ) -> None:
+        """Say what is wanted; the first batch decides the kinds of the columns."""
+        if every is not None or per != "event":
+            raise UnsupportedError('every: slide boundaries are not there yet; use per="event".')
+        for argument, value, known in (
+            ("emit", emit, _EMITS),
+            ("late", late, ("drop", "emit")),
+            ("on_error", on_error, ("null", "raise")),
+        ):
+            if value not in known:
+                raise ArgumentError(f"{argument}: {shown(value)} is not known; give one of {', '.join(known)}.")
+        check_closed(closed)
+        self.keys, self.time, self.emit, self.late = key_names(keys), time, emit, late
+        self.retract, self.id, self.carry, self.closed, self.on_error = retract, id, key_names(carry), closed, on_error
+        self._asked = (aggs, windows, lateness)
+        self._stream: _Stream | None = None
+        self._counts = dict.fromkeys(
+            ("rows_in", "bad_times", "late", "repeated", "unmatched", "emitted", "revised", "deleted", "overflows"), 0
+        )
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What has come in, what was late, and what has gone out so far."""
+        live = (0, 0) if self._stream is None else (self._stream.engine.live_keys, self._stream.engine.live_rows)
+        return {**self._counts, "live_keys": live[0], "live_rows": live[1]}
+
+    def push(self, batch: Any, watermark: Any = None) -> Any:
+        """Take a batch and give what is due; without a `watermark` it is the newest time seen before this batch."""
+        table, _ = tables.table_of(batch, "batch")
+        if self._stream is None:
+            self._stream = _Stream(self, table)
+        return self._stream.push(table, watermark)
+
+    def flush(self) -> Any:
+        """End the stream: give everything that was still pending as final."""
+        if self._stream is None:
+            return tables.arrow().table({})
+        return self._stream.flush()
+
+    def drop_before(self, horizon: Any) -> None:
+        """Let go of every row before a time; windows then answer as if it had never been."""
+        if self._stream is not None:
+            self._stream.drop_before(horizon)
+
+
+class _Stream:
+    """A KeyedWindows at work, its kinds decided."""
+
+    def __init__(self, asked: KeyedWindows, table: Any) -> None:
+        self.asked = asked
+        self._require(table)
+        self.unit = tables.unit_of(table, asked.time)
+        aggs, windows, lateness = asked._asked
+        self.definition = Definition.of(aggs, windows, self.unit)
+        tables.require_columns(table, list(self.definition.monoid.columns), "aggs")
+        self.horizon = policy.Horizon(
+            0 if lateness is None else policy.ticks_of(lateness, self.unit, "lateness", least=0)
+        )
+        self.kinds = self.definition.kinds_in(table)
+        self.engine = self.definition.engine(
+            self.kinds, closed_left=asked.closed == "left", remembers=asked.emit == "update"
+        )
+        self.zone = getattr(table.schema.field(asked.time).type, "tz", None)
+        self.newest: int | None = None
+        self.seq = 0
+        self.revision = 0
+        self.finished = _LOWEST  # anchors before this have been given as final
+        self.held = _Held(self._held_columns(table), table.schema)
+
+    def _require(self, table: Any) -> None:
+        asked = self.asked
+        tables.require_columns(table, asked.keys, "keys")
+        tables.require_columns(table, [asked.time], "time")
+        tables.require_columns(table, asked.carry, "carry")
+        for argument, name in (("id", asked.id), ("retract", asked.retract)):
+            if name is not None:
+                tables.require_columns(table, [name], argument)
+
+    def _held_columns(self, table: Any) -> list[str]:
+        asked = self.asked
+        named = [*asked.keys, asked.time, *([asked.id] if asked.id else []), *asked.carry]
+        return list(dict.fromkeys(named))
+
+    # --- rows in ----------------------------------------------------------------------------------
+
+    def push(self, table: Any, watermark: Any) -> Any:
+        """Take a batch and give what is due."""
+        self._require(table)
+        counts = self.asked._counts
+        counts["rows_in"] += table.num_rows
+        times, bad = tables.ticks(table, self.asked.time)
+        if bad is not None:
+            counts["bad_times"] += int(bad.sum())
+            table, times = table.filter(tables.arrow().array(~bad)), np.ascontiguousarray(times[~bad])
+        horizon = self.horizon.advance(self.newest if watermark is None else self._ticks(watermark))
+        if len(times):
+            newest = int(times.max())
+            self.newest = newest if self.newest is None else max(self.newest, newest)
+        late = None if horizon is None else times < horizon
+        status = self._applied(table, times, late)
+        self.held.add(table, self.seq, status == _INSERTED, times, self.asked.emit != "arrival")
+        self.seq += len(times)
+        result = self._due(table, times, status, horizon)
+        if horizon is not None:
+            self.engine.expire(max(horizon - self.definition.largest, _LOWEST), horizon)
+            self.held.expire(horizon - self.definition.largest)
+        return result
+
+    def _applied(self, table: Any, times: NDArray[np.int64], late: Any) -> NDArray[np.uint8]:
+        asked, counts = self.asked, self.asked._counts
+        schema, array = tables.keys_of(table, asked.keys)
+        self.engine.begin(schema, array, len(times))
+        status = np.empty(len(times), dtype=np.uint8)
+        self.engine.apply(
+            times,
+            None if asked.id is None else self._ids(table),
+            None if asked.retract is None else self._deletes(table),
+            None if late is None else np.ascontiguousarray(late, dtype=np.uint8),
+            self.seq,
+            self.definition.inputs_in(table, self.kinds),
+            status,
+        )
+        for name, code in (("late", _LATE), ("repeated", _REPEATED), ("unmatched", _UNMATCHED)):
+            counts[name] += int((status == code).sum())
+        return status
+
+    def _ids(self, table: Any) -> NDArray[np.int64]:
+        pa = tables.arrow()
+        column = table.column(self.asked.id)
+        if not pa.types.is_integer(column.type) or column.null_count:
+            raise KindError(f"id: the column {shown(self.asked.id)} holds {column.type}; give integers without nulls.")
+        return np.ascontiguousarray(column.cast(pa.int64()).to_numpy())
+
+    def _deletes(self, table: Any) -> NDArray[np.uint8]:
+        pa = tables.arrow()
+        column = table.column(self.asked.retract)
+        if not pa.types.is_boolean(column.type):
+            raise KindError(f"retract: the column {shown(self.asked.retract)} holds {column.type}; give booleans.")
+        return np.ascontiguousarray(np.asarray(column.fill_null(False), dtype=np.uint8))
+
+    def _ticks(self, watermark: Any) -> int:
+        if self.unit is None:
+            if not is_integer(watermark):
+                raise KindError(f"watermark: {shown(watermark)} is not an int, but the times are ints; give an int.")
+            return int(watermark)
+        zoned = self.zone is not None
+        if zoned and isinstance(watermark, np.datetime64):
+            zoned = False  # NumPy's instants are UTC by convention
+        return Instants(self.unit, "numpy", zoned).encode(watermark, "watermark")
+
+    # --- what is due ------------------------------------------------------------------------------
+
+    def _due(self, table: Any, times: Any, status: Any, horizon: int | None) -> Any:
+        if self.asked.emit == "arrival":
+            return self._arrived(table, times, status)
+        if self.asked.emit == "update":
+            return self._updated()
+        return self._final(_LOWEST if horizon is None else horizon)
+
+    def _answered(self, anchors: int, fresh: Any = None) -> Answers:
+        answers = Answers(self.definition, self.engine, anchors)
+        self.engine.answer(answers.rooms, fresh)
+        return answers
+
+    def _columns(self, answers: Answers, keep: Any = None) -> dict[str, Any]:
+        columns = answers.columns(keep, self.asked.on_error)
+        self.asked._counts["overflows"] += answers.overflows
+        return columns
+
+    def _anchors(self, count: int) -> NDArray[np.int64]:
+        seqs, times = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        self.engine.anchors(seqs, times)
+        return seqs
+
+    def _arrived(self, table: Any, times: Any, status: Any) -> Any:
+        pa = tables.arrow()
+        inserted = status == _INSERTED
+        answers = self._answered(self.engine.arrived(times, status))
+        columns = self._columns(answers)
+        self.asked._counts["emitted"] += answers.rows
+        if self.asked.late == "drop":
+            shown_rows = table if inserted.all() else table.filter(pa.array(inserted))
+        else:
+            late = status == _LATE
+            keep = inserted | late
+            shown_rows = table.filter(pa.array(keep))
+            places, missing = (np.cumsum(inserted) - 1)[keep], late[keep]
+            columns = {name: column.take(pa.array(places, mask=missing)) for name, column in columns.items()}
+            columns["late"] = pa.array(missing)
+        for name, column in columns.items():
+            shown_rows = shown_rows.append_column(name, column)
+        return shown_rows
+
+    def _final(self, until: int) -> Any:
+        until = max(until, self.finished)
+        answers = self._answered(self.engine.between(self.finished, until))
+        rows = self.held.rows(self._anchors(answers.rows))
+        self.finished = until
+        self.asked._counts["emitted"] += answers.rows
+        for name, column in self._columns(answers).items():
+            rows = rows.append_column(name, column)
+        return rows
+
+    def _updated(self) -> Any:
+        pa = tables.arrow()
+        gone = self._anchors(self.engine.gone())
+        count = self.engine.touched()
+        fresh = np.empty(count, dtype=np.uint8)
+        answers = self._answered(count, fresh)
+        keep = np.flatnonzero(fresh)
+        seqs = self._anchors(count)[keep]
+        columns = self._columns(answers, keep)
+        rows = pa.concat_tables([self.held.rows(gone), self.held.rows(seqs)])
+        for name, column in columns.items():
+            nulls = pa.nulls(len(gone), column.type)
+            rows = rows.append_column(name, pa.chunked_array([nulls, column]))
+        revisions = self.revision + 1 + np.arange(rows.num_rows)
+        self.revision += rows.num_rows
+        deleted = np.arange(rows.num_rows) < len(gone)
+        counts = self.asked._counts
+        counts["emitted"] += rows.num_rows
+        counts["deleted"] += len(gone)
+        counts["revised"] += int((seqs < self.seq_before).sum())
+        return rows.append_column("revision", pa.array(revisions)).append_column("deleted", pa.array(deleted))
+
+    @property
+    def seq_before(self) -> int:
+        """The first place in the stream of the batch at work."""
+        return self.held.last_first
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def flush(self) -> Any:
+        """Give all that is pending as final, and let go of everything."""
+        if self.asked.emit == "final":
+            result = self._final(_HIGHEST)
+        elif self.asked.emit == "update":
+            result = self._updated()
+        else:
+            result = tables.arrow().table({})
+        self.engine.expire(_HIGHEST, _HIGHEST)
+        return result
+
+    def drop_before(self, horizon: Any) -> None:
+        """Let go of every row before a time."""
+        bound = self._ticks(horizon)
+        self.engine.expire(bound - 1, bound)
+        self.held.expire(bound - 1)
+
+
+class _Held:
+    """The columns that come out with a row again: keys, time, id and what it carries, by its place in the stream."""
+
+    def __init__(self, columns: list[str], schema: Any) -> None:
+        pa = tables.arrow()
+        self.columns = columns
+        self.table = pa.schema([schema.field(name) for name in columns]).empty_table()
+        self.seqs: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.last_first = 0
+        self._pruned = 0
+
+    def add(self, table: Any, first: int, keep: NDArray[np.bool_], times: NDArray[np.int64], wanted: bool) -> None:
+        """Keep the rows of a batch that were taken."""
+        self.last_first = first
+        if not wanted:
+            return
+        pa = tables.arrow()
+        kept = table.select(self.columns)
+        kept = kept if keep.all() else kept.filter(pa.array(keep))
+        self.table = pa.concat_tables([self.table, kept.cast(self.table.schema)])
+        self.seqs = np.concatenate([self.seqs, first + np.flatnonzero(keep)])
+        self.times = np.concatenate([self.times, times[keep]])
+
+    def rows(self, seqs: NDArray[np.int64]) -> Any:
+        """Give rows by their places in the stream."""
+        return self.table.take(tables.arrow().array(np.searchsorted(self.seqs, seqs)))
+
+    def expire(self, bound: int) -> None:
+        """Let go of rows at or before a time, when there are enough of them to be worth it."""
+        if len(self.seqs) < 2 * self._pruned + 1024:
+            return
+        keep = self.times > bound
+        self.table = self.table.filter(tables.arrow().array(keep)).combine_chunks()
+        self.seqs, self.times = self.seqs[keep], self.times[keep]
+        self._pruned = len(self.seqs)

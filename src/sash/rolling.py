@@ -1,0 +1,81 @@
+"""rolling: aggregates over the windows that end at each row of a table."""
+
+from typing import Any
+
+import numpy as np
+
+from sash import tables
+from sash.answers import Answers, Definition
+from sash.errors import ArgumentError, KindError, shown
+
+
+def rolling(
+    table: Any,
+    *,
+    keys: Any = None,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    per: str = "event",
+    closed: str = "right",
+    on_error: str = "null",
+) -> Any:
+    """Give the table with a column for each aggregate and window, its rows in the order they came in.
+
+    A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows of its keys; rows of one time
+    are in each other's windows, as SQL's RANGE has it. Tables of pandas, polars and Arrow come back as what they were.
+
+    >>> from sash import monoids, rolling
+    >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
+    >>> sums = rolling(table, keys=["card"], time="ts", windows=[5], aggs={"total": monoids.sum("amount")})
+    >>> sums["total_5"].to_pylist()
+    [5, 7, 14]
+    """
+    if per != "event":
+        raise ArgumentError(f'per: {shown(per)} is not known; give "event".')
+    rows, back = tables.table_of(table, "table")
+    names = key_names(keys)
+    check_closed(closed)
+    tables.require_columns(rows, [*names, _checked_name(time, "time")], "keys")
+    definition = Definition.of(aggs, windows, tables.unit_of(rows, time))
+    tables.require_columns(rows, list(definition.monoid.columns), "aggs")
+    times, bad = tables.ticks(rows, time)
+    kinds = definition.kinds_in(rows)
+    engine = definition.engine(kinds, closed_left=closed == "left", remembers=False)
+    schema, array = tables.keys_of(rows, names)
+    engine.begin(schema, array, rows.num_rows)
+    status = np.empty(rows.num_rows, dtype=np.uint8)
+    late = None if bad is None else np.ascontiguousarray(bad, dtype=np.uint8)
+    engine.apply(times, None, None, late, 0, definition.inputs_in(rows, kinds), status)
+    answers = Answers(definition, engine, engine.arrived(times, status))
+    engine.answer(answers.rooms, None)
+    columns = answers.columns(on_error=on_error)
+    for name, column in columns.items():
+        rows = rows.append_column(name, column if bad is None else _spread(column, bad))
+    return back(rows)
+
+
+def _spread(column: Any, bad: Any) -> Any:
+    """Give a column with nulls where a row has no time."""
+    pa = tables.arrow()
+    places = np.cumsum(~bad) - 1
+    return column.take(pa.array(places, mask=bad))
+
+
+def key_names(keys: Any) -> list[str]:
+    """Give the names of the key columns as a list."""
+    if keys is None:
+        return []
+    return [_checked_name(name, "keys") for name in ([keys] if isinstance(keys, str) else list(keys))]
+
+
+def check_closed(closed: Any) -> None:
+    """Refuse what is no side of a window."""
+    if closed not in ("right", "left"):
+        raise ArgumentError(f'closed: {shown(closed)} is not known; give "right" or "left".')
+
+
+def _checked_name(name: Any, argument: str) -> str:
+    if not isinstance(name, str):
+        raise KindError(f"{argument}: {shown(name)} is no name of a column; give a str.")
+    return name
