@@ -318,6 +318,7 @@ bool seal_holds(nb::handle data) {
 
 // A batch on its way through the engine, and the anchors that are to be answered for.
 struct KeyedEngine {
+    Ref monoid;  // which the plan leans on
     Keyed keyed;
     std::vector<Anchor> anchors;
 };
@@ -327,7 +328,7 @@ void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, 
     TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
     if (instants) format.codec = Ref::borrow(codec.ptr());
     auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
-    new (self) KeyedEngine{Keyed(std::move(plan), sizes, closed_left, remembers), {}};
+    new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), sizes, closed_left, remembers), {}};
 }
 
 const int64_t* words_of(const std::unique_ptr<Bytes>& bytes) {

@@ -118,6 +118,7 @@ inline constexpr uint32_t kWideLeaf = 128;
 
 struct Counted {
     uint64_t combines = 0;
+    static bool regroups() { return true; }         // is the answer the same however states are grouped, or near it?
     static constexpr bool may_throw = false;        // do combines run Python code?
     static constexpr bool result_may_fail = false;  // can an aggregate have no result?
     static constexpr bool validates = false;        // can an input of the right type be refused?
@@ -253,6 +254,7 @@ struct SumFloat64 : Plain<SumFloat64, double> {
     static Ref state(Agg agg) { return python_float(agg); }
     static Entry thaw(PyObject* state) { return real_value(state); }
     static bool same(Agg a, Agg b) { return word_of(a) == word_of(b); }
+    static bool regroups() { return false; }
 };
 
 struct Count : Plain<Count, int64_t> {
@@ -376,6 +378,7 @@ struct Geomean : Plain<Geomean, LogsAndCount> {
         return {real_value(PyTuple_GET_ITEM(state, 0)), integer_value(PyTuple_GET_ITEM(state, 1))};
     }
     static bool same(Agg a, Agg b) { return word_of(a.logs) == word_of(b.logs) && a.count == b.count; }
+    static bool regroups() { return false; }
 };
 
 // --- Bloom filter --------------------------------------------------------------------------------
@@ -550,6 +553,7 @@ struct Objects : Counted {
     static Ref state(const Agg& agg) { return agg; }
     static Entry thaw(PyObject* state) { return Ref::borrow(state); }
 
+    bool regroups() const { return exact_; }
     // Equal, or both unequal to themselves (NaN), or of a type that defines no equality: nothing to compare.
     bool same(const Agg& a, const Agg& b) const {
         if (!exact_ && PyBytes_Check(a.get())) return true;  // a sketch's bytes are drawn by lot

@@ -148,10 +148,14 @@ inline int64_t bits_of(double value) {
 }
 
 inline bool near(double a, double b, double tolerance) {
+    if (!(tolerance - tolerance == 0)) return true;  // what is added may have overflowed, or not, by the order of it
     if (!(a - a == 0) || !(b - b == 0)) return !(a - a == 0) && !(b - b == 0);  // neither is finite
     double difference = a < b ? b - a : a - b, size = (a < 0 ? -a : a) + (b < 0 ? -b : b);
     return difference <= tolerance || difference <= 1e-9 * size;
 }
+
+// How many rows there were, of a state that counts them in a float.
+inline bool is_count(double n) { return n >= 1 && n <= 0x1p53 && n == static_cast<double>(static_cast<int64_t>(n)); }
 
 // An op whose state is a small struct T::State of words:
 //   of(op, x, y, t) -> State     add(op, state, x, y, t)     join(op, state, other)     lower(op, state, span, out)
@@ -239,7 +243,7 @@ struct SmallOp {
         }
     }
     static Outputs outputs(const Op& op) { return {Outputs::Shape::words, T::outputs(op), 0}; }
-    static bool sound(const Op&, const int64_t*) { return true; }
+    static bool sound(const Op&, const int64_t* state) { return T::possible(load(state)); }
     static void tidy(const Op&, int64_t*) {}
 };
 
@@ -303,6 +307,10 @@ constexpr OpTable table_of(const char* name, const char* kinds) {
 // What most are.
 struct Facts {
     static void tidy(const Op&, int64_t*) {}
+    template <class State>
+    static bool possible(const State&) {  // of a small one: could any rows have led to it?
+        return true;
+    }
     static constexpr bool small = true, commutes = true, exact = true, timed = false;
     static constexpr int degree = 1;
     static constexpr Step step = Step::other;

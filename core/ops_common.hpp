@@ -107,6 +107,7 @@ struct Variance : Facts {
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         return a.n == b.n && near(a.sum, b.sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance);
     }
+    static bool possible(const State& s) { return is_count(s.n); }  // step_share looks it up
     static std::string outputs(const Op&) { return "f"; }
     static bool lower(const Op& op, const State& s, const Span&, int64_t* out) {
         double ddof = op.parameters[0], variance = s.m2 / (s.n - ddof);

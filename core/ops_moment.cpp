@@ -39,6 +39,7 @@ struct Moments : Facts {
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         return a.n == b.n && near(a.m2, b.m2, tolerance) && near(a.m3, b.m3, tolerance) && near(a.m4, b.m4, tolerance);
     }
+    static bool possible(const State& s) { return is_count(s.n); }
     static std::string outputs(const Op&) { return "f"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
         double m2 = s.m2 / s.n, power = m2 * (fourth ? m2 : std::sqrt(m2));
@@ -70,6 +71,7 @@ struct TwoColumns : Facts {
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         return a.n == b.n && near(a.xx, b.xx, tolerance) && near(a.yy, b.yy, tolerance) && near(a.xy, b.xy, tolerance);
     }
+    static bool possible(const State& s) { return is_count(s.n); }
     static std::string outputs(const Op&) { return "f"; }
 };
 struct Covariance : TwoColumns {

@@ -38,6 +38,7 @@ struct Count : Facts {
     };
     static State of(const Op&, int64_t, int64_t, int64_t) { return {1}; }
     static void add(const Op&, State& s, int64_t, int64_t, int64_t) { ++s.n; }
+    static bool possible(const State& s) { return s.n >= 0; }
     static void join(const Op&, State& s, const State& o) { s.n += o.n; }
     static std::string outputs(const Op&) { return "i"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) { return *out = s.n, true; }
@@ -51,8 +52,12 @@ struct CountIf : Count {
 struct Product : Reals {
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.value *= real(x); }
     static void join(const Op&, State& s, const State& o) { s.value *= o.value; }
-    // A factor has no scale to be near by; products that pass through the smallest floats differ in any digit.
-    static bool same(const Op&, const State& a, const State& b, double) { return near(a.value, b.value, 1e-290); }
+    // A factor has no scale to be near by; products that pass through the smallest floats differ in any digit, and
+    // those that pass through the largest may stay infinite, or become NaN, in one order of combining only.
+    static bool same(const Op&, const State& a, const State& b, double) {
+        bool finite = a.value - a.value == 0 && b.value - b.value == 0;
+        return !finite || a.value == 0 || b.value == 0 || near(a.value, b.value, 1e-290);
+    }
 };
 
 // The sum of the values for each second, or each unit of time, of the window.
@@ -73,6 +78,7 @@ struct MeanIntegers : Facts {
     static State of(const Op&, int64_t x, int64_t, int64_t) { return {x, 1}; }
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x, ++s.n; }
     static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
+    static bool possible(const State& s) { return s.n >= 1; }
     static std::string outputs(const Op&) { return "f"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
         return *out = bits_of(static_cast<double>(s.sum) / static_cast<double>(s.n)), true;
@@ -86,6 +92,7 @@ struct SumAndCount : Facts {
         int64_t n;
     };
     static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
+    static bool possible(const State& s) { return s.n >= 1; }
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         return a.n == b.n && near(a.sum, b.sum, tolerance);
     }
@@ -147,6 +154,7 @@ struct ExtremeAndCount : Ordered<reals> {
         else if (better(o.word, s.word))
             s = o;
     }
+    static bool possible(const State& s) { return s.n >= 1; }
     static std::string outputs(const Op&) { return std::string(Base::letter()) + "i"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
         out[0] = Base::value(s.word);

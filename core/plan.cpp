@@ -37,7 +37,9 @@ Clock clock_of(const TimeFormat& format) {
     if (format.kind == TimeKind::real) return {true, 1};
     if (!format.codec) return {};
     Ref ticks = attribute(format.codec.get(), "ticks_per_second");
-    return {false, PyFloat_AsDouble(ticks.get())};
+    double per_second = PyFloat_AsDouble(ticks.get());
+    if (PyErr_Occurred()) throw PythonError{};
+    return {false, per_second};
 }
 
 size_t words_of(const Outputs& outputs) {
@@ -99,7 +101,7 @@ std::shared_ptr<const Compiled> compiled_of(PyObject* program) {
 // --- how it is made --------------------------------------------------------------------------------
 
 // monoid.layout() gives a sash.monoid.Layout.
-Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format) : monoid_(Ref::borrow(monoid)) {
+Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format) : monoid_(monoid) {
     Ref layout = Ref::checked(PyObject_CallMethod(monoid, "layout", nullptr));
     std::vector<std::string> given = parsed_kinds(kinds);
     each_item(PyTuple_GetItem(layout.get(), 0), [&](PyObject* input) {
@@ -112,6 +114,9 @@ Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format)
     nullable_ = PyObject_IsTrue(PyTuple_GetItem(layout.get(), 3));
     structured_ = PyObject_IsTrue(PyTuple_GetItem(layout.get(), 4));
     arity_ = PyLong_AsSize_t(PyTuple_GetItem(layout.get(), 5));
+    if (inputs_.size() > 64)
+        fail(ErrorKind::argument,
+             "monoid: it reads " + std::to_string(inputs_.size()) + " inputs; give one that reads at most 64.");
     width_ = static_cast<uint32_t>(inputs_.size());
     each_item(PyTuple_GetItem(layout.get(), 1), [&](PyObject* part) { add_part(part, format); });
     if (timed_) {
@@ -143,7 +148,7 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     op.fold = op.table->fold;
     op.join = op.table->join;
     op.step = op.table->step;
-    op.clock = clock_of(format);
+    if (op.table->timed) op.clock = clock_of(format);
     op.counts = name == "count" || name == "count_if";
     op.refuses_negative = name == "geomean";
     counts_rows_ = counts_rows_ || (op.counts && op.reads.empty());
@@ -153,6 +158,7 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     words_ += op.words;
     all_ |= op.bit;
     timed_ = timed_ || op.table->timed;
+    regroups_ = regroups_ && name != "affine" && !op.compiled;  // whose rounding has no bound that is known here
     commutes_ = commutes_ && (op.compiled ? PyObject_IsTrue(PyTuple_GetItem(part, 7)) == 1 : op.table->commutes);
 
     Face face{Ref::borrow(PyTuple_GetItem(part, 5)), Ref::borrow(PyTuple_GetItem(part, 4)), false, {}, 0};
@@ -215,7 +221,8 @@ bool Plan::same(const int64_t* a, const int64_t* b, double largest) const {
     if (a[kSeen] != b[kSeen] || a[kRows] != b[kRows]) return false;
     for (const Op& op : ops_) {
         if (!(static_cast<uint64_t>(a[kSeen]) & op.bit)) continue;
-        double tolerance = 1e-9 * static_cast<double>(a[kRows]) * std::pow(largest, op.table->degree);
+        // of a power of what is smaller than 1 the lower powers beside it would have no slack
+        double tolerance = 1e-9 * static_cast<double>(a[kRows]) * std::pow(std::max(largest, 1.0), op.table->degree);
         if (!op.table->same(op, a + op.offset, b + op.offset, tolerance)) return false;
     }
     return true;
@@ -223,10 +230,15 @@ bool Plan::same(const int64_t* a, const int64_t* b, double largest) const {
 
 bool Plan::sound(const int64_t* record) const {
     uint64_t seen = static_cast<uint64_t>(record[kSeen]);
-    if ((seen & ~all_) || record[kRows] < 1) return false;
+    if ((seen & ~all_) || record[kRows] < 1 || record[kRows] > kMostRows) return false;
     for (const Op& op : ops_)
         if ((seen & op.bit) && !op.table->sound(op, record + op.offset)) return false;
     return true;
+}
+
+bool Plan::sound_nulls(uint64_t nulls) const {
+    uint64_t inputs = inputs_.size() < 64 ? (uint64_t{1} << inputs_.size()) - 1 : ~uint64_t{0};
+    return !(nulls & ~(nullable_ ? inputs : 0));
 }
 
 std::vector<int64_t> Plan::tidied(const int64_t* record, bool rows) const {
@@ -300,7 +312,7 @@ uint64_t Plan::read(PyObject* value, int64_t* row) const {
     for (size_t i = 0; i < inputs_.size(); ++i) {
         Ref item = item_of(value, i);
         row[i] = 0;
-        if (!item.is_none())
+        if (!is_null(item.get()))
             row[i] = word_of_input(inputs_[i], item.get());
         else if (nullable_)
             nulls |= uint64_t{1} << i;
@@ -436,7 +448,7 @@ Ref Plan::result_kinds() const {
 }
 
 Ref Plan::empty(const Ref& start, const Ref& stop) const {
-    return call(attribute(monoid_.get(), "empty").get(), start.get(), stop.get());
+    return call(attribute(monoid_, "empty").get(), start.get(), stop.get());
 }
 
 }  // namespace sash

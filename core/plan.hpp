@@ -47,6 +47,7 @@ class Plan {
     uint32_t words() const { return words_; }  // of a record
     uint32_t width() const { return width_; }  // of a row
     bool timed() const { return timed_; }
+    bool regroups() const { return regroups_; }  // can records be compared that were grouped otherwise?
     uint32_t time_at() const { return width_ - 1; }
     bool commutes() const { return commutes_; }
 
@@ -115,6 +116,7 @@ class Plan {
     // Whether two records are the same, but for what rounding in another order may do to rows up to this large.
     bool same(const int64_t* a, const int64_t* b, double largest) const;
     bool sound(const int64_t* record) const;  // could it be that of some rows?
+    bool sound_nulls(uint64_t nulls) const;   // could a row have these?
     // Its one form: equal records have the same words. How many rows it is of may not matter.
     std::vector<int64_t> tidied(const int64_t* record, bool rows) const;
 
@@ -136,6 +138,7 @@ class Plan {
     Ref empty(const Ref& start, const Ref& stop) const;
 
    private:
+    static constexpr int64_t kMostRows = int64_t{1} << 48;  // of one time, in a state that is read
     struct Input {
         Ref where;  // the name of a column, or a position in the value
         char kind;  // i f h; t a truth, a anything
@@ -156,14 +159,15 @@ class Plan {
     Ref item_of(PyObject* value, size_t i) const;
     void require_shape(PyObject* value) const;
 
-    Ref monoid_;
+    PyObject*
+        monoid_;  // the window's own, which outlives this; one more reference would hide cycles from the collector
     std::vector<Input> inputs_;
     std::vector<Op> ops_, active_;  // all of them; those with a state
     std::vector<Face> faces_;
     uint64_t all_ = 0;
     uint32_t words_ = kHeader, width_ = 0;
     size_t most_words_ = 0, result_words_ = 0;
-    bool timed_ = false, commutes_ = true, plain_ = true, counts_rows_ = false;
+    bool timed_ = false, regroups_ = true, commutes_ = true, plain_ = true, counts_rows_ = false;
     bool named_ = false, nullable_ = false, structured_ = false;
     size_t arity_ = 1;  // of a value that is read by position
 };

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -66,6 +67,14 @@ class Aside {
 };
 
 inline Ref none() { return Ref::borrow(Py_None); }
+
+// None, or the NA of pandas, which need not be imported.
+inline bool is_null(PyObject* object) {
+    if (object == Py_None) return true;
+    if (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object)) return false;
+    const char *name = Py_TYPE(object)->tp_name, *dot = std::strrchr(name, '.');
+    return std::strcmp(dot ? dot + 1 : name, "NAType") == 0;
+}
 
 inline void succeed(int status) {
     if (status < 0) throw PythonError{};

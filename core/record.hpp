@@ -152,6 +152,7 @@ struct RecordOf : Counted {
     const Plan& plan() const { return *plan_; }
     bool joins() const { return plan_->commutes(); }
     bool timed() const { return plan_->timed(); }
+    bool regroups() const { return plan_->regroups(); }
 
     // --- rows in -------------------------------------------------------------------------------------
 
@@ -186,6 +187,7 @@ struct RecordOf : Counted {
     // --- combining -----------------------------------------------------------------------------------
 
     bool merge(Entry& entry, const Entry& more) {
+        see(entry), see(more);  // a record does not tell how large its rows were
         if (!entry.is_record()) {
             Box* box = Box::make(plan_->words(), true);
             Plan::clear(box->data());
@@ -306,7 +308,9 @@ struct RecordOf : Counted {
         bytes.append(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(int64_t));
     }
     bool read(const char*& at, const char* end, Entry& entry) const {
-        bool record = *at++ == 1;
+        char flag = *at++;
+        if (flag != 0 && flag != 1) return false;
+        bool record = flag == 1;
         size_t size = (record ? plan_->words() : plan_->width()) * sizeof(int64_t);
         uint64_t nulls;
         if (static_cast<size_t>(end - at) < sizeof nulls + size) return false;
@@ -318,7 +322,7 @@ struct RecordOf : Counted {
             entry = blank();
         if (size) std::memcpy(entry.row(), at, size);
         at += size;
-        if (nulls >> plan_->width() || (record && nulls)) return false;
+        if (record ? nulls != 0 : !plan_->sound_nulls(nulls)) return false;
         if (nulls) set_nulls(entry, nulls);
         return !record || plan_->sound(entry.row());
     }

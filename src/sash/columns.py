@@ -14,7 +14,7 @@ from sash import records
 from sash import times as kinds_of_time
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Monoid
-from sash.rows import Aware, column_kind, integers, is_there, reals, refuse_row, rows_of, value_kind
+from sash.rows import Aware, column_kind, integers, is_there, objects, reals, refuse_row, rows_of, value_kind
 from sash.times import Instants
 
 if TYPE_CHECKING:
@@ -38,12 +38,19 @@ def is_record(monoid: Monoid) -> bool:
     return bool(monoid.parts) and not monoid.native
 
 
+def is_struct(monoid: Monoid) -> bool:
+    """Tell whether this is a struct."""
+    return monoid.name == "struct" and monoid.built_in
+
+
 def batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds | None, Column, Column]:
     """Give a batch as two columns and the kinds they have; no kinds where the batch is empty and decides nothing."""
     if is_record(window.monoid):
         return _record_batch(window, times, values)
-    time_rows, value_rows = rows_of(times, "times"), rows_of(values, "values")
-    monoid, kinds = window.monoid, window._kinds  # after the rows: reading them may have run anybody's code
+    monoid = window.monoid
+    time_rows = rows_of(times, "times")
+    value_rows = records.rows_of_struct(monoid, values) if is_struct(monoid) else rows_of(values, "values")
+    kinds = window._kinds  # after the rows: reading them may have run anybody's code
     _require_flat(time_rows, "times")
     _require_flat(value_rows, "values")
     _require_as_many(len(time_rows), len(value_rows))
@@ -111,7 +118,7 @@ def _time_column(rows: NDArray[Any] | list[Any], kinds: Kinds) -> Column:
     if kind == "instant":
         assert codec is not None
         return _instants(rows, codec)
-    return _objects(rows)
+    return objects(rows)
 
 
 def _float_times(rows: NDArray[Any] | list[Any]) -> NDArray[Any]:
@@ -171,11 +178,4 @@ def _value_column(rows: NDArray[Any] | list[Any], kind: str) -> Column:
         return reals(rows, "values", "a number; give floats or ints", exact=False)
     if kind == "any" and isinstance(rows, np.ndarray) and rows.dtype.kind in "if":
         return np.ascontiguousarray(rows, dtype=np.int64 if rows.dtype.kind == "i" else np.float64)
-    return _objects(rows)
-
-
-def _objects(rows: NDArray[Any] | list[Any]) -> list[Any]:
-    """Give rows as Python objects; NumPy's times stay what they are, because as plain values they would be ints."""
-    if isinstance(rows, list):
-        return rows
-    return list(rows) if rows.dtype.kind in "mM" else rows.tolist()
+    return objects(rows)

@@ -254,8 +254,21 @@ def _plain(function: Any, arguments: int) -> Callable[..., Any]:
     """Give a Python function: what Numba made a dispatcher of, or one that calls a built-in such as max."""
     function = getattr(function, "py_func", function)
     if isinstance(function, FunctionType):
-        return function
+        return _without_globals(function)
     return (lambda a: function(a)) if arguments == 1 else (lambda a, b: function(a, b))
+
+
+def _without_globals(function: FunctionType) -> FunctionType:
+    """Give the function with those globals alone that it names: what is compiled is kept, and the others with it."""
+    used = {name for code in _codes(function.__code__) for name in code.co_names} | {"__builtins__", "__name__"}
+    known = {name: function.__globals__[name] for name in used if name in function.__globals__}
+    twin = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    twin.__kwdefaults__, twin.__qualname__, twin.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    return twin
 
 
 def _compiled(program: Program) -> tuple[Any, ...]:

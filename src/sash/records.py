@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sash import _core
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Layout, Monoid, Read
-from sash.rows import Rows, column_kind, integers, is_there, reals, refuse_row, rows_of
+from sash.rows import Rows, column_kind, integers, is_there, objects, reals, refuse_row, refuse_table, rows_of
+from sash.times import is_null
 
 Mask = NDArray[np.bool_] | None
 Record = tuple[Any, ...]  # what the core takes: how many rows, then the words and the nulls of each input
@@ -34,7 +35,8 @@ class Input(NamedTuple):
 def inputs_of(layout: Layout, values: Any) -> tuple[dict[str | int, Input], int]:
     """Give the columns of a batch by name or position, and how many rows they have."""
     if layout.named:
-        named = {read.where: _column(layout, _named(values, str(read.where)), str(read.where)) for read in layout.reads}
+        names = dict.fromkeys(str(read.where) for read in layout.reads)  # each once: a column may be an iterator
+        named: dict[str | int, Input] = {name: _column(layout, _named(values, name), name) for name in names}
         return named, _length(list(named.values()))
     if layout.arity > 1:
         columns = _transposed(values, layout.arity)
@@ -46,6 +48,13 @@ def inputs_of(layout: Layout, values: Any) -> tuple[dict[str | int, Input], int]
     return {0: one}, len(one.rows)
 
 
+def rows_of_struct(monoid: Monoid, values: Any) -> list[Any]:
+    """Give a batch for a struct that Python runs as it would be given row by row."""
+    reads = tuple(Read(name, "any", None) for name in monoid.columns) or (Read(0, "any", None),)
+    layout = Layout(reads, (), bool(monoid.columns), True, True, 1)
+    return objects_of(layout, *inputs_of(layout, values))
+
+
 def _named(values: Any, name: str) -> Any:
     if isinstance(values, (list, tuple, np.ndarray)):
         return [_item(row, name, i) for i, row in enumerate(values)]
@@ -55,6 +64,8 @@ def _named(values: Any, name: str) -> Any:
         return values[name]
     except (KeyError, ValueError, LookupError):
         raise KindError(f"values: there is no column {shown(name)}; give one.") from None
+    except TypeError:  # a lazy table has columns, and none of them to give
+        raise KindError(f"values: {type(values).__name__} gives no columns by name; collect it to a table.") from None
     except Exception as error:  # polars has errors of its own
         if "NotFound" not in type(error).__name__:
             raise
@@ -111,16 +122,20 @@ def _flat(rows: Rows, name: str) -> Rows:
 
 def _filled(column: Any, name: str) -> tuple[Rows, Mask]:
     """Give rows with something in place of nulls, and where they were."""
+    refuse_table(column, name)
     if hasattr(column, "null_count"):
         return _filled_native(column, name)
     if hasattr(column, "isna") and not isinstance(column.dtype, np.dtype):
-        nulls = column.isna().to_numpy()
-        numbers = column.dtype.kind in "iufb" if hasattr(column.dtype, "kind") else False
-        if nulls.any() and numbers:
-            return column.fillna(0).to_numpy(), nulls
+        nulls = np.asarray(column.isna(), dtype=bool)
+        kind = getattr(column.dtype, "kind", "O")
+        if kind in "iufb":
+            dtype = getattr(column.dtype, "numpy_dtype", None)
+            return column.fillna(kind != "b" and 0).to_numpy(dtype=dtype), nulls if nulls.any() else None
         return _filled_list([None if null else row for row, null in zip(column, nulls, strict=True)])
     if isinstance(column, np.ma.MaskedArray):
-        return np.asarray(column.filled(0)), np.ma.getmaskarray(column)
+        if column.dtype.kind in "iufb":
+            return np.asarray(column.filled(0)), np.ma.getmaskarray(column)
+        return _filled_list([None if row is np.ma.masked else row for row in column])
     rows = rows_of(column, name)
     return _filled_list(rows) if isinstance(rows, list) else (rows, None)
 
@@ -137,11 +152,11 @@ def _filled_native(column: Any, name: str) -> tuple[Rows, Mask]:
 
 
 def _filled_list(rows: list[Any]) -> tuple[Rows, Mask]:
-    nulls = np.fromiter((row is None for row in rows), dtype=bool, count=len(rows))
+    nulls = np.fromiter(map(is_null, rows), dtype=bool, count=len(rows))
     if not nulls.any():
         return rows, None
-    filler = next((row for row in rows if row is not None), 0)
-    return [filler if row is None else row for row in rows], nulls
+    filler = next((row for row, null in zip(rows, nulls, strict=True) if not null), 0)
+    return [filler if null else row for row, null in zip(rows, nulls, strict=True)], nulls
 
 
 # --- kinds ----------------------------------------------------------------------------------------
@@ -165,7 +180,7 @@ def kinds_of(layout: Layout, inputs: Mapping[str | int, Input]) -> str:
 def _kind(read: Read, column: Input) -> str:
     if read.form in ("hash", "truth", "any"):
         return str(read.form)
-    if read.dtype is None and column.nulls is not None and column.nulls.all():
+    if read.dtype is None and isinstance(column.rows, list) and column.nulls is not None and column.nulls.all():
         return {"float": "float64", "int": "int64"}.get(read.form, "object")  # nulls do not tell ints from floats
     kind = read.dtype or column_kind(column.rows)
     if kind == "object":
@@ -250,7 +265,7 @@ def objects_of(layout: Layout, inputs: Mapping[str | int, Input], rows: int) -> 
 
 
 def _with_nulls(column: Input) -> list[Any]:
-    rows = column.rows if isinstance(column.rows, list) else column.rows.tolist()
+    rows = objects(column.rows)
     if column.nulls is None:
         return rows
     return [None if null else row for row, null in zip(rows, column.nulls, strict=True)]

@@ -37,6 +37,7 @@ def rows_of(column: Any, argument: str) -> NDArray[Any] | list[Any]:
     """Give a column as an array, or as a list of Python values; nulls are refused."""
     if isinstance(column, (list, tuple, range)):
         return list(column)
+    refuse_table(column, argument)
     if isinstance(column, (set, frozenset, dict)):
         raise KindError(f"{argument}: {shown(column)} has no order of rows; give a list or an array.")
     if hasattr(column, "null_count") and hasattr(column, "type"):  # Arrow
@@ -54,6 +55,12 @@ def rows_of(column: Any, argument: str) -> NDArray[Any] | list[Any]:
     if isinstance(column, Iterable) and not isinstance(column, (str, bytes)):
         return list(column)
     raise KindError(f"{argument}: {shown(column)} is no column; give a list, an array, or an Arrow or pandas column.")
+
+
+def refuse_table(column: Any, argument: str) -> None:
+    """Refuse a table of pandas, polars or Arrow where a column is wanted."""
+    if hasattr(column, "columns") and hasattr(column, "shape"):
+        raise KindError(f"{argument}: a table of shape {column.shape} is no column; give one of its columns.")
 
 
 def _refuse_nulls(column: Any, argument: str) -> None:
@@ -195,7 +202,14 @@ def reals(rows: NDArray[Any] | list[Any], argument: str, wanted: str, exact: boo
 
 def is_there(value: Any) -> bool:
     """Tell whether a row is no null."""
-    return value is not None
+    return not kinds_of_time.is_null(value)
+
+
+def objects(rows: Rows) -> list[Any]:
+    """Give rows as Python objects; NumPy's times stay what they are, because as plain values they would be ints."""
+    if isinstance(rows, list):
+        return rows
+    return list(rows) if rows.dtype.kind in "mM" else rows.tolist()
 
 
 def _has_float(value: Any) -> bool:

@@ -8,9 +8,12 @@ executed. Only where a window holds Python objects are they pickled, and then lo
 
 import json
 import struct
+from collections.abc import Iterator
 from datetime import timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
 
 from sash import _core, monoids
 from sash.errors import CorruptStateError, KindError, SashError, UnsupportedError, shown
@@ -60,6 +63,14 @@ def monoid_to(monoid: Monoid) -> dict[str, Any]:
     return plain
 
 
+def named_in(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give a monoid as plain data, and then those that it is made of."""
+    yield plain
+    for value in plain.get("arguments", {}).values():
+        if isinstance(value, dict):
+            yield from named_in(value["monoid"])
+
+
 def monoid_from(plain: dict[str, Any]) -> Monoid:
     """Give a built-in back."""
     named = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
@@ -93,7 +104,25 @@ def codec_from(plain: dict[str, Any] | None) -> Instants | None:
     """Give it back."""
     if plain is None:
         return None
-    return Instants(str(plain["unit"]), str(plain["shown_as"]), bool(plain["aware"]), _zone_from(plain["zone"]))
+    unit, shown_as = str(plain["unit"]), str(plain["shown_as"])
+    known = shown_as in ("datetime", "numpy", "pandas") and (shown_as != "datetime" or unit in ("us", "ms", "s"))
+    try:
+        known = known and np.datetime_data(f"M8[{unit}]")[0] != "generic"
+    except (TypeError, ValueError, OverflowError):
+        known = False
+    if not known or (bool(plain["aware"]) and plain["zone"] is None):
+        raise CorruptStateError(f"data: it keeps instants as no window does, {shown(plain)}.")
+    return Instants(unit, shown_as, bool(plain["aware"]), _zone_from(plain["zone"]))
+
+
+def require_instants(codec: Instants | None, times: memoryview) -> None:
+    """Refuse ticks that are no instants: they could not be shown."""
+    if codec is None or len(times) % 8:
+        return
+    try:
+        codec.ticks(np.frombuffer(times, dtype=np.int64).view(f"datetime64[{codec.unit}]"))
+    except SashError as error:
+        raise CorruptStateError(f"data: a time in it is none: {error}") from None
 
 
 def _zone_to(zone: tzinfo | None) -> str | float | None:
@@ -112,7 +141,10 @@ def _zone_from(plain: str | float | None) -> tzinfo | None:
     if plain is None:
         return None
     if isinstance(plain, (int, float)):
-        return timezone(timedelta(seconds=plain))
+        try:
+            return timezone(timedelta(seconds=plain))
+        except (ValueError, OverflowError):
+            raise CorruptStateError(f"data: its time zone {shown(plain)} is none.") from None
     try:
         return ZoneInfo(plain)
     except (ZoneInfoNotFoundError, ValueError):

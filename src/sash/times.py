@@ -38,6 +38,11 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
+def is_null(value: Any) -> bool:
+    """Tell whether a value is null: None, or the NA of pandas, which need not be imported."""
+    return value is None or type(value).__name__ == "NAType"
+
+
 def is_pandas(time: Any) -> bool:
     """Tell whether this is a pandas Timestamp, without importing pandas."""
     return isinstance(time, datetime) and hasattr(time, "to_datetime64")
@@ -91,7 +96,12 @@ class Instants:
     @property
     def ticks_per_second(self) -> float:
         """How many ticks a second has, less than one where a tick is longer."""
-        return float(np.timedelta64(1, "s") / np.ones(1, dtype=f"timedelta64[{self.unit}]")[0])
+        try:
+            return float(np.timedelta64(1, "s") / np.ones(1, dtype=f"timedelta64[{self.unit}]")[0])
+        except TypeError:
+            raise KindError(
+                f"time: instants of one {self.unit} are no number of seconds apart; give days or less for this monoid."
+            ) from None
 
     def encode(self, time: Any, argument: str = "time") -> int:
         """Give the ticks of one instant."""

@@ -137,7 +137,7 @@ class Window(_core.Window):
             raise ArgumentError(f"count: {shown(count)} is no size of a window; give an int of at least 1.")
         kinds, time_column, value_column = columns.batch(self, times, values)
         if kinds is None:
-            return self.query() if at == "end" else np.empty(0)
+            return self.query() if at == "end" else _nothing(self.monoid)
         width = _checked_size(kinds, size, time_column) if count is None else None
         steps = min(int(count), 2**62) if count is not None else 0
         if at == "end":
@@ -284,14 +284,20 @@ class Window(_core.Window):
             window = _shell(cls, header, known)
             kinds = header["kinds"] and (header["kinds"][0], state.codec_from(header["kinds"][1]), header["kinds"][2])
             pickled, rows, wide = bool(header["pickle"]), header["rows"], bool(header["wide"])
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            if isinstance(error, SashError):
+                raise
             raise CorruptStateError(f"data: its header is not that of a window: {shown(error)}.") from None
         if not is_integer(rows) or not 0 <= rows <= len(data):
             raise CorruptStateError(f"data: its header counts {shown(rows)} rows, and there is not room for them.")
+        if not isinstance(kinds, (tuple, type(None))) or (kinds and not isinstance(kinds[2], str)):
+            raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
         if kinds and pickled:
             _load_objects(window, kinds, entries, allow_pickle)
         elif kinds:
-            window._unpack(_native_kinds(kinds, known), times, entries, rows, wide)
+            native = _native_kinds(kinds, known)
+            state.require_instants(native[1], times)
+            window._unpack(native, times, entries, rows, wide)
         return window
 
 
@@ -318,10 +324,13 @@ def _load_objects(window: Window, kinds: Kinds, entries: memoryview, allow_pickl
 def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
     named = header["monoid"]
     if monoid is None:
-        if not named["built_in"] or named["name"] not in monoids.BUILT_IN:
-            raise ArgumentError(
-                f"monoid: None, but this window's is {shown(named['name'])}, which is not built in; give it."
-            )
+        for one in state.named_in(named):
+            if not one["built_in"] or one["name"] not in monoids.BUILT_IN:
+                raise ArgumentError(
+                    f"monoid: None, but this window's is {shown(one['name'])}, which is not built in; give it."
+                    if one is named
+                    else f"monoid: None, but {shown(one['name'])} in this window's is not built in; give the whole."
+                )
         return state.monoid_from(named)
     if json.loads(json.dumps(state.monoid_to(monoid))) != named:
         raise ArgumentError(
@@ -333,7 +342,7 @@ def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
 def _native_kinds(kinds: Kinds, monoid: Monoid) -> Kinds:
     """Refuse kinds that no native window has."""
     known = kinds[0] in ("int", "float", "pair", "instant") and (kinds[0] == "instant") == (kinds[1] is not None)
-    fits = kinds[2] in dict(monoid.native)
+    fits = str(kinds[2]) in dict(monoid.native)
     if columns.is_record(monoid):
         fits = records.fits(monoid.layout(), str(kinds[2]))
     if not known or not fits:
@@ -434,6 +443,11 @@ def _results(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
     if not isinstance(out, list):
         return out[:rows]
     return records.columns_of(monoid, out[:rows])
+
+
+def _nothing(monoid: Monoid) -> Any:
+    """Give what slide returns for no rows, where nothing says of which kind."""
+    return records.columns_of(monoid, []) if columns.is_struct(monoid) else np.empty(0)
 
 
 def _failed(error: BaseException, index: int, results: Any) -> BaseException:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Monoid, Part
+from sash.times import is_null
 
 _MOST = 64
+_MOST_READ = 64  # inputs of which the core can keep nulls as bits
 _COUNTS = ("count", "count_if")  # what null is 0 for, instead of null
 
 _State = tuple[Any, ...]  # one entry a field, None where it has seen no value
@@ -49,13 +51,13 @@ def _value_of(field: _Field, row: Any, mapped: bool) -> Any:
     """Give what a field reads of a row, or None where any of it is null."""
     value = tuple(row[column] for column in field.columns) if mapped else row
     if len(field.columns) > 1 and isinstance(value, (tuple, list)):
-        return None if any(member is None for member in value) else value
+        return None if any(map(is_null, value)) else value
     return value[0] if mapped else value
 
 
 def _lifted(field: _Field, row: Any, mapped: bool, time: tuple[Any, ...]) -> Any:
     value = _value_of(field, row, mapped) if field.columns else True
-    if value is None:
+    if is_null(value):
         return None
     lift = field.monoid.lift
     if lift is None:
@@ -102,9 +104,13 @@ def _lower(fields: tuple[_Field, ...], state: _State, *stretch: Any) -> dict[str
 
 
 def _parts(fields: tuple[_Field, ...]) -> tuple[Part, ...]:
-    if not all(field.monoid.parts for field in fields):
+    """Give the parts of the record that the core runs, or none where Python must."""
+    parts = tuple(replace(part, name=field.name) for field in fields for part in field.monoid.parts)
+    reads = {(read, field.monoid.dtype) for field in fields for part in field.monoid.parts for read in part.inputs}
+    widths = {len(field.columns) for field in fields if None in field.columns}  # of the value that each one reads whole
+    if not all(field.monoid.parts for field in fields) or len(reads) > _MOST_READ or len(widths) > 1:
         return ()
-    return tuple(replace(part, name=field.name) for field in fields for part in field.monoid.parts)
+    return parts
 
 
 def struct(**fields: Monoid) -> Monoid:

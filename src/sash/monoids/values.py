@@ -103,7 +103,7 @@ def checked_dtype(dtype: Any) -> str | None:
         return None
     try:
         name = "object" if dtype is object else np.dtype(dtype).name
-    except TypeError:
+    except Exception:  # NumPy reads texts as a little language, and fails in many ways
         name = None
     if name not in ("int64", "float64", "object"):
         raise ArgumentError(f'dtype: {shown(dtype)} is not known; give "int64", "float64", "object" or None.')
