@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import aggregates, calls, rounds
+from benchmarks import aggregates, calls, keyed, rounds
 
 
 def main() -> None:
@@ -22,6 +22,8 @@ def main() -> None:
     print_claims(calls.claims())
     print("\nmonoids", flush=True)
     print_claims(aggregates.claims())
+    print("\nkeyed windows", flush=True)
+    print_claims(keyed.claims())
 
 
 def print_table(table: rounds.Table) -> None:

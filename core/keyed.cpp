@@ -9,7 +9,7 @@ namespace sash {
 
 // --- rows of one key -----------------------------------------------------------------------------------
 
-int64_t* Rows1::open(uint32_t at, uint32_t stride) {
+int64_t* Run::open(uint32_t at, uint32_t stride) {
     if (size_ == room_) {
         uint32_t room = room_ ? room_ + room_ / 2 + 1 : 2;
         void* memory = std::realloc(words_, size_t{room} * stride * sizeof(int64_t));
@@ -23,7 +23,7 @@ int64_t* Rows1::open(uint32_t at, uint32_t stride) {
     return gap;
 }
 
-void Rows1::close(uint32_t from, uint32_t to, uint32_t stride) {
+void Run::close(uint32_t from, uint32_t to, uint32_t stride) {
     if (from == to) return;
     std::memmove(row(from, stride), row(to, stride), size_t{size_ - to} * stride * sizeof(int64_t));
     size_ -= to - from;
@@ -43,7 +43,7 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, std::vector<int64_t> sizes, bool 
       sizes_(std::move(sizes)),
       closed_left_(closed_left),
       remembers_(remembers),
-      stride_(Rows1::kInputs + plan_->width()) {
+      stride_(Run::kInputs + plan_->width()) {
     for (int64_t size : sizes_) largest_ = std::max(largest_, size);
     table_.resize(16);
 }
@@ -51,9 +51,10 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, std::vector<int64_t> sizes, bool 
 void Keyed::begin(const KeyColumns* keys, size_t rows) {
     std::string key;
     slots_.resize(rows);
-    for (size_t row = 0; row < rows; ++row) {
+    if (!keys && rows) std::fill(slots_.begin(), slots_.end(), slot_of(key));
+    for (size_t row = 0; keys && row < rows; ++row) {
         key.clear();
-        if (keys) keys->append(key, row);
+        keys->append(key, row);
         slots_[row] = slot_of(key);
     }
     // By counting: stable, and linear.
@@ -97,7 +98,7 @@ void Keyed::rehash(size_t size) {
 
 // The table is made anew by whoever frees many; a single slot leaves no hole that a search would stop at.
 void Keyed::free_slot(uint32_t slot) {
-    windows_[slot] = Window1();
+    windows_[slot] = KeyWindow();
     free_.push_back(slot);
 }
 
@@ -105,6 +106,8 @@ void Keyed::free_slot(uint32_t slot) {
 
 void Keyed::apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
                   const Column& inputs, uint8_t* status) {
+    batch_seq_ = seq;
+    batch_status_ = status;
     for (uint32_t row : order_) {
         if (late && late[row]) {
             status[row] = too_late;
@@ -120,13 +123,13 @@ void Keyed::apply(const int64_t* times, const int64_t* ids, const uint8_t* delet
     }
 }
 
-uint8_t Keyed::insert(Window1& window, int64_t time, int64_t tie, int64_t seq, const Column& inputs, size_t row,
+uint8_t Keyed::insert(KeyWindow& window, int64_t time, int64_t tie, int64_t seq, const Column& inputs, size_t row,
                       bool ids) {
     uint32_t at = window.rows.find(time, tie, stride_);
     if (ids) {
         if (at < window.rows.size()) {
             const int64_t* held = window.rows.row(at, stride_);
-            if (held[Rows1::kTime] == time && held[Rows1::kTie] == tie) return repeated;
+            if (held[Run::kTime] == time && held[Run::kTie] == tie) return repeated;
         }
         for (auto& waiting : window.awaited)
             if (waiting == std::make_pair(time, tie)) return repeated;
@@ -135,35 +138,35 @@ uint8_t Keyed::insert(Window1& window, int64_t time, int64_t tie, int64_t seq, c
     uint64_t nulls = 0;
     for (size_t i = 0; i < inputs.input_count; ++i) {
         const Column& input = inputs.inputs[i];
-        words[Rows1::kInputs + i] = input.words ? input.words[row] : 0;
+        words[Run::kInputs + i] = input.words ? input.words[row] : 0;
         if (input.nulls && input.nulls[row]) nulls |= uint64_t{1} << i;
     }
-    if (plan_->timed()) words[Rows1::kInputs + plan_->time_at()] = time;
-    words[Rows1::kTime] = time;
-    words[Rows1::kTie] = tie;
-    words[Rows1::kSeq] = static_cast<int64_t>(static_cast<uint64_t>(seq) << Rows1::kNullBits | nulls);
-    words[Rows1::kMark] = 0;
+    if (plan_->timed()) words[Run::kInputs + plan_->time_at()] = time;
+    words[Run::kTime] = time;
+    words[Run::kTie] = tie;
+    words[Run::kSeq] = static_cast<int64_t>(static_cast<uint64_t>(seq) << Run::kNullBits | nulls);
+    words[Run::kMark] = 0;
     ++rows_;
     return inserted;
 }
 
 bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) const {
-    uint64_t nulls = static_cast<uint64_t>(held[Rows1::kSeq]) & ((uint64_t{1} << Rows1::kNullBits) - 1);
+    uint64_t nulls = static_cast<uint64_t>(held[Run::kSeq]) & ((uint64_t{1} << Run::kNullBits) - 1);
     for (size_t i = 0; i < inputs.input_count; ++i) {
         const Column& input = inputs.inputs[i];
         bool null = input.nulls && input.nulls[row];
         if (null != static_cast<bool>(nulls >> i & 1)) return false;
-        if (!null && input.words && held[Rows1::kInputs + i] != input.words[row]) return false;
+        if (!null && input.words && held[Run::kInputs + i] != input.words[row]) return false;
     }
     return true;
 }
 
 uint8_t Keyed::remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids) {
-    Window1& window = windows_[slot];
+    KeyWindow& window = windows_[slot];
     uint32_t at = window.rows.find(time, ids ? tie : INT64_MIN, stride_);
     for (; at < window.rows.size(); ++at) {
         const int64_t* held = window.rows.row(at, stride_);
-        if (held[Rows1::kTime] != time || (ids && held[Rows1::kTie] != tie)) break;
+        if (held[Run::kTime] != time || (ids && held[Run::kTie] != tie)) break;
         if (!ids && !same_inputs(held, inputs, row)) continue;
         erase(slot, at);
         if (ids) window.awaited.push_back({time, tie});  // a copy may still be on its way
@@ -177,12 +180,13 @@ uint8_t Keyed::remove(uint32_t slot, int64_t time, int64_t tie, const Column& in
 }
 
 void Keyed::erase(uint32_t slot, uint32_t at) {
-    Rows1& rows = windows_[slot].rows;
+    Run& rows = windows_[slot].rows;
     const int64_t* held = rows.row(at, stride_);
-    int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(held[Rows1::kSeq]) >> Rows1::kNullBits);
+    int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(held[Run::kSeq]) >> Run::kNullBits);
+    if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
     if (remembers_) {
-        if (held[Rows1::kMark]) gone_.push_back({slot, held[Rows1::kTime], held[Rows1::kTie], seq});
-        changes_.push_back({slot, held[Rows1::kTime]});
+        if (held[Run::kMark]) gone_.push_back({slot, held[Run::kTime], held[Run::kTie], seq});
+        changes_.push_back({slot, held[Run::kTime]});
     }
     rows.close(at, at + 1, stride_);
     --rows_;
@@ -191,9 +195,9 @@ void Keyed::erase(uint32_t slot, uint32_t at) {
 void Keyed::expire(int64_t bound, int64_t horizon) {
     size_t freed = 0;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        Window1& window = windows_[slot];
+        KeyWindow& window = windows_[slot];
         if (!window.live) continue;
-        if (window.rows.size() && window.rows.row(0, stride_)[Rows1::kTime] <= bound) {
+        if (window.rows.size() && window.rows.row(0, stride_)[Run::kTime] <= bound) {
             uint32_t to = bound == INT64_MAX ? window.rows.size() : window.rows.find(bound + 1, INT64_MIN, stride_);
             window.rows.close(0, to, stride_);
             rows_ -= to;
@@ -215,26 +219,96 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
     }
 }
 
+// --- bytes ---------------------------------------------------------------------------------------------
+
+namespace {
+
+template <class T>
+void put(std::string& bytes, const T& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Takes values off the front, as long as there are any.
+class Reader {
+   public:
+    explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+    bool take(void* into, size_t size) {
+        if (bytes_.size() < size) return false;
+        if (size) std::memcpy(into, bytes_.data(), size);
+        bytes_.remove_prefix(size);
+        return true;
+    }
+    size_t left() const { return bytes_.size(); }
+
+   private:
+    std::string_view bytes_;
+};
+
+}  // namespace
+
+void Keyed::dump(std::string& bytes) const {
+    for (const KeyWindow& window : windows_) {
+        if (!window.live) continue;
+        put(bytes, static_cast<uint32_t>(window.key.size()));
+        bytes += window.key;
+        put(bytes, window.rows.size());
+        if (window.rows.size())
+            bytes.append(reinterpret_cast<const char*>(window.rows.row(0, stride_)),
+                         size_t{window.rows.size()} * stride_ * sizeof(int64_t));
+        put(bytes, static_cast<uint32_t>(window.awaited.size()));
+        for (auto& [time, tie] : window.awaited) put(bytes, time), put(bytes, tie);
+    }
+}
+
+bool Keyed::load(std::string_view bytes) {
+    Reader reader(bytes);
+    while (reader.left()) {
+        uint32_t size, rows, waiting;
+        if (!reader.take(&size, sizeof size) || reader.left() < size) return false;
+        std::string key(size, 0);
+        size_t keys = live_keys();
+        if (!reader.take(key.data(), size) || !reader.take(&rows, sizeof rows)) return false;
+        if (reader.left() / (stride_ * sizeof(int64_t)) < rows) return false;
+        KeyWindow& window = windows_[slot_of(key)];
+        if (live_keys() == keys) return false;  // a key twice
+        for (uint32_t i = 0; i < rows; ++i) {
+            int64_t* row = window.rows.open(i, stride_);
+            if (!reader.take(row, stride_ * sizeof(int64_t))) return false;
+            const int64_t* last = i ? window.rows.row(i - 1, stride_) : nullptr;
+            if (last && std::tie(last[Run::kTime], last[Run::kTie]) >= std::tie(row[Run::kTime], row[Run::kTie]))
+                return false;
+        }
+        rows_ += rows;
+        if (!reader.take(&waiting, sizeof waiting) || reader.left() / 16 < waiting) return false;
+        for (uint32_t i = 0; i < waiting; ++i) {
+            std::pair<int64_t, int64_t> pair;
+            if (!reader.take(&pair.first, 8) || !reader.take(&pair.second, 8)) return false;
+            window.awaited.push_back(pair);
+        }
+    }
+    return true;
+}
+
 // --- answers -------------------------------------------------------------------------------------------
 
-void Keyed::fold(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const {
+void Keyed::fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
     Plan::clear(record);
     fold_on(rows, from, to, record);
 }
 
-void Keyed::fold_on(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const {
-    constexpr uint64_t null_mask = (uint64_t{1} << Rows1::kNullBits) - 1;
+void Keyed::fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
+    constexpr uint64_t null_mask = (uint64_t{1} << Run::kNullBits) - 1;
     while (from < to) {
         uint32_t start = from;
         const int64_t* row = rows.row(from, stride_);
-        uint64_t nulls = static_cast<uint64_t>(row[Rows1::kSeq]) & null_mask;
+        uint64_t nulls = static_cast<uint64_t>(row[Run::kSeq]) & null_mask;
         if (nulls) {
-            plan_->fold_nulls(record, row + Rows1::kInputs, nulls);
+            plan_->fold_nulls(record, row + Run::kInputs, nulls);
             ++from;
             continue;
         }
-        while (from < to && !(static_cast<uint64_t>(rows.row(from, stride_)[Rows1::kSeq]) & null_mask)) ++from;
-        plan_->fold(record, {row + Rows1::kInputs, stride_}, from - start);
+        while (from < to && !(static_cast<uint64_t>(rows.row(from, stride_)[Run::kSeq]) & null_mask)) ++from;
+        plan_->fold(record, {row + Run::kInputs, stride_}, from - start);
     }
 }
 
@@ -242,19 +316,19 @@ int64_t Keyed::edge_of(int64_t time, size_t window) const {
     int64_t edge;
     return __builtin_sub_overflow(time, sizes_[window], &edge) ? INT64_MIN : edge;
 }
-uint32_t Keyed::from_of(const Rows1& rows, int64_t time, size_t window) const {
+uint32_t Keyed::from_of(const Run& rows, int64_t time, size_t window) const {
     int64_t edge = edge_of(time, window);
     if (closed_left_ || edge == INT64_MIN) return rows.find(edge, INT64_MIN, stride_);
     return rows.find(edge + 1, INT64_MIN, stride_);
 }
-uint32_t Keyed::to_of(const Rows1& rows, int64_t time) const {
+uint32_t Keyed::to_of(const Run& rows, int64_t time) const {
     if (closed_left_) return rows.find(time, INT64_MIN, stride_);
     return time == INT64_MAX ? rows.size() : rows.find(time + 1, INT64_MIN, stride_);
 }
 
 class Keyed::Slider {
    public:
-    Slider(const Keyed& keyed, const Rows1& rows) : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()) {
+    Slider(const Keyed& keyed, const Run& rows) : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()) {
         back_.resize(words_);
         Plan::clear(back_.data());
     }
@@ -297,7 +371,7 @@ class Keyed::Slider {
     }
 
     const Keyed& keyed_;
-    const Rows1& rows_;
+    const Run& rows_;
     uint32_t words_, front_from_ = 0, front_to_ = 0, to_ = 0;
     std::vector<int64_t> front_, back_;
 };
@@ -306,7 +380,7 @@ class Keyed::Slider {
 void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
                        std::vector<RecordOutput>& outs) {
     constexpr uint32_t kFew = 24;
-    const Rows1& rows = windows_[anchors[order[first]].slot].rows;
+    const Run& rows = windows_[anchors[order[first]].slot].rows;
     std::vector<int64_t> record(plan_->words());
     for (size_t w = 0; w < sizes_.size(); ++w) {
         std::unique_ptr<Slider> slider;
@@ -355,13 +429,13 @@ std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) 
 std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        const Rows1& rows = windows_[slot].rows;
-        if (!rows.size() || rows.row(rows.size() - 1, stride_)[Rows1::kTime] < from) continue;
+        const Run& rows = windows_[slot].rows;
+        if (!rows.size() || rows.row(rows.size() - 1, stride_)[Run::kTime] < from) continue;
         for (uint32_t at = rows.find(from, INT64_MIN, stride_); at < rows.size(); ++at) {
             const int64_t* row = rows.row(at, stride_);
-            if (row[Rows1::kTime] >= to) break;
-            int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Rows1::kSeq]) >> Rows1::kNullBits);
-            anchors.push_back({slot, row[Rows1::kTime], row[Rows1::kTie], seq});
+            if (row[Run::kTime] >= to) break;
+            int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Run::kSeq]) >> Run::kNullBits);
+            anchors.push_back({slot, row[Run::kTime], row[Run::kTie], seq});
         }
     }
     std::sort(anchors.begin(), anchors.end(),
@@ -376,16 +450,16 @@ std::vector<Anchor> Keyed::touched() {
               [](const Change& a, const Change& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
     for (size_t i = 0; i < changes_.size();) {
         uint32_t slot = changes_[i].slot;
-        const Rows1& rows = windows_[slot].rows;
+        const Run& rows = windows_[slot].rows;
         uint32_t at = 0;
         for (; i < changes_.size() && changes_[i].slot == slot; ++i) {
             int64_t until;
             if (__builtin_add_overflow(changes_[i].time, largest_, &until)) until = INT64_MAX;
             at = std::max(at, rows.find(changes_[i].time, INT64_MIN, stride_));
-            for (; at < rows.size() && rows.row(at, stride_)[Rows1::kTime] <= until; ++at) {
+            for (; at < rows.size() && rows.row(at, stride_)[Run::kTime] <= until; ++at) {
                 const int64_t* row = rows.row(at, stride_);
-                int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Rows1::kSeq]) >> Rows1::kNullBits);
-                anchors.push_back({slot, row[Rows1::kTime], row[Rows1::kTie], seq});
+                int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Run::kSeq]) >> Run::kNullBits);
+                anchors.push_back({slot, row[Run::kTime], row[Run::kTie], seq});
             }
         }
     }
@@ -403,10 +477,10 @@ void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<Record
         shown.clear();
         for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
         int64_t mark = static_cast<int64_t>(hash64(shown.data(), shown.size() * sizeof(int64_t), 1) | 1);
-        Rows1& rows = windows_[anchors[i].slot].rows;
+        Run& rows = windows_[anchors[i].slot].rows;
         int64_t* row = rows.row(rows.find(anchors[i].time, anchors[i].tie, stride_), stride_);
-        fresh[i] = row[Rows1::kMark] != mark;
-        row[Rows1::kMark] = mark;
+        fresh[i] = row[Run::kMark] != mark;
+        row[Run::kMark] = mark;
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arrow_keys.hpp"
@@ -14,16 +15,16 @@
 namespace sash {
 
 // Rows by (time, tie) for one key. A row is its header and then its inputs.
-class Rows1 {
+class Run {
    public:
     static constexpr uint32_t kTime = 0, kTie = 1, kSeq = 2, kMark = 3, kInputs = 4;
     static constexpr uint64_t kNullBits = 16;  // of kSeq: its lowest bits say which inputs are null
 
-    ~Rows1() { std::free(words_); }
-    Rows1() = default;
-    Rows1(Rows1&& other) noexcept
+    ~Run() { std::free(words_); }
+    Run() = default;
+    Run(Run&& other) noexcept
         : words_(std::exchange(other.words_, nullptr)), size_(std::exchange(other.size_, 0)), room_(other.room_) {}
-    Rows1& operator=(Rows1&& other) noexcept {
+    Run& operator=(Run&& other) noexcept {
         std::swap(words_, other.words_);
         std::swap(size_, other.size_);
         std::swap(room_, other.room_);
@@ -36,11 +37,12 @@ class Rows1 {
 
     // The first row that is not before (time, tie).
     uint32_t find(int64_t time, int64_t tie, uint32_t stride) const {
+        auto before = [&](const int64_t* at) { return at[kTime] < time || (at[kTime] == time && at[kTie] < tie); };
+        if (size_ && before(row(size_ - 1, stride))) return size_;  // what comes in order comes last
         uint32_t low = 0, high = size_;
         while (low < high) {
             uint32_t middle = (low + high) / 2;
-            const int64_t* at = row(middle, stride);
-            if (at[kTime] < time || (at[kTime] == time && at[kTie] < tie))
+            if (before(row(middle, stride)))
                 low = middle + 1;
             else
                 high = middle;
@@ -75,13 +77,17 @@ class Keyed {
 
     // --- rows -------------------------------------------------------------------------------------------
 
-    enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late };
+    enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late, withdrawn };
     // Takes the rows of the batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
     // inserts; `late` rows are passed over.
     void apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
                const Column& inputs, uint8_t* status);
     // Lets go of rows at or before a time, of deletes that wait for rows before `horizon`, and of keys with neither.
     void expire(int64_t bound, int64_t horizon);
+
+    // All rows and keys as bytes, and back into an engine that is empty; false where the bytes are not such.
+    void dump(std::string& bytes) const;
+    bool load(std::string_view bytes);
 
     // --- answers ----------------------------------------------------------------------------------------
 
@@ -97,9 +103,9 @@ class Keyed {
     void changed(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs, uint8_t* fresh);
 
    private:
-    struct Window1 {
+    struct KeyWindow {
         std::string key;
-        Rows1 rows;
+        Run rows;
         std::vector<std::pair<int64_t, int64_t>> awaited;  // deletes that came before their rows
         bool live = false;
     };
@@ -114,15 +120,16 @@ class Keyed {
     uint32_t slot_of(const std::string& key);
     void answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
                     std::vector<RecordOutput>& outs);
-    uint32_t from_of(const Rows1& rows, int64_t time, size_t window) const;
-    uint32_t to_of(const Rows1& rows, int64_t time) const;
+    uint32_t from_of(const Run& rows, int64_t time, size_t window) const;
+    uint32_t to_of(const Run& rows, int64_t time) const;
     int64_t edge_of(int64_t time, size_t window) const;
     void rehash(size_t size);
     void free_slot(uint32_t slot);
-    uint8_t insert(Window1& window, int64_t time, int64_t tie, int64_t seq, const Column& inputs, size_t row, bool ids);
+    uint8_t insert(KeyWindow& window, int64_t time, int64_t tie, int64_t seq, const Column& inputs, size_t row,
+                   bool ids);
     uint8_t remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids);
-    void fold(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const;
-    void fold_on(const Rows1& rows, uint32_t from, uint32_t to, int64_t* record) const;
+    void fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
+    void fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
     bool same_inputs(const int64_t* held, const Column& inputs, size_t row) const;
     void erase(uint32_t slot, uint32_t at);
 
@@ -132,11 +139,13 @@ class Keyed {
     bool closed_left_, remembers_;
     uint32_t stride_;
 
-    std::vector<Window1> windows_;
+    std::vector<KeyWindow> windows_;
     std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
     size_t keys_ = 0, rows_ = 0;
     std::vector<uint32_t> slots_, order_;  // of the batch at work
+    int64_t batch_seq_ = 0;
+    uint8_t* batch_status_ = nullptr;
     std::vector<Change> changes_;
     std::vector<Anchor> gone_;
 };

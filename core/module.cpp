@@ -561,6 +561,14 @@ not known, or kept along a spine, is None.
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
             "horizon"_a)
+        .def("dump",
+             [](KeyedEngine& e) {
+                 std::string bytes;
+                 e.keyed.dump(bytes);
+                 return python(python_bytes(bytes.size(), bytes.data()));
+             })
+        .def(
+            "load", [](KeyedEngine& e, nb::handle data) { return e.keyed.load(Bytes(data).view()); }, "data"_a)
         .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
         .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })
         .def_prop_ro("result_kinds", [](KeyedEngine& e) { return python(e.keyed.plan().result_kinds()); })

@@ -5,20 +5,24 @@ arrives, each when it is final, or each again whenever it changes. Columns in, c
 Python.
 """
 
+import struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sash import policy, tables
+from sash import policy, state, tables
 from sash.answers import Answers, Definition
-from sash.errors import ArgumentError, KindError, UnsupportedError, shown
-from sash.rolling import check_closed, key_names
+from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, UnsupportedError, shown
+from sash.rolling import check_closed, key_names, require_new
 from sash.times import Instants, is_integer
 
 _EMITS = ("arrival", "final", "update")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_INSERTED, _REPEATED, _DELETED, _UNMATCHED, _AWAITED, _LATE = range(6)
+_INSERTED, _REPEATED, _DELETED, _UNMATCHED, _AWAITED, _LATE, _WITHDRAWN = range(7)
+_CHUNKS = 64  # of what is held; a column in more pieces is slow to take rows from
+_ARGUMENTS = ("keys", "time", "emit", "late", "retract", "id", "carry", "closed", "on_error")
+_POSITION = ("newest", "seq", "revision", "finished")
 
 
 class KeyedWindows:
@@ -90,6 +94,36 @@ class KeyedWindows:
             return tables.arrow().table({})
         return self._stream.flush()
 
+    def to_bytes(self) -> bytes:
+        """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
+        aggs, windows, lateness = self._asked
+        sizes = [windows] if isinstance(windows, (str, int)) or not hasattr(windows, "__iter__") else list(windows)
+        header = {name: getattr(self, name) for name in _ARGUMENTS}
+        header |= {"windows": [_plain_size(size) for size in sizes], "lateness": _plain_size(lateness)}
+        header |= {"aggs": {name: state.monoid_to(monoid) for name, monoid in aggs.items()}, "counts": self._counts}
+        rows, held = b"", b""
+        if self._stream is not None:
+            header["stream"] = self._stream.position()
+            rows, held = self._stream.engine.dump(), self._stream.held.to_bytes(self._stream.schema)
+        return state.join(header, rows, held)
+
+    @classmethod
+    def from_bytes(cls, data: Any, aggs: Any = None) -> "KeyedWindows":
+        """Go on where `to_bytes` was; give `aggs` where some of them are your own."""
+        header, rows, held = state.part(data)
+        try:
+            known = aggs or {name: state.monoid_from(plain) for name, plain in header["aggs"].items()}
+            arguments = {name: header[name] for name in (*_ARGUMENTS, "windows", "lateness")}
+            made = cls(aggs=known, **arguments)
+            made._counts = {name: int(header["counts"][name]) for name in made._counts}
+            if "stream" in header:
+                made._stream = _Stream.restored(made, header["stream"], rows, held)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if isinstance(error, SashError):
+                raise
+            raise CorruptStateError(f"data: it is not that of a KeyedWindows: {shown(error)}.") from None
+        return made
+
     def drop_before(self, horizon: Any) -> None:
         """Let go of every row before a time; windows then answer as if it had never been."""
         if self._stream is not None:
@@ -118,7 +152,28 @@ class _Stream:
         self.seq = 0
         self.revision = 0
         self.finished = _LOWEST  # anchors before this have been given as final
-        self.held = _Held(self._held_columns(table), table.schema)
+        self.held = _Held(self._held_columns(), table.schema)
+        self.schema = tables.arrow().schema([table.schema.field(name) for name in self._read_columns()])
+        self.arrived_schema: Any = None
+
+    # --- bytes ------------------------------------------------------------------------------------
+
+    def position(self) -> dict[str, Any]:
+        """Where the stream is, as plain data."""
+        return {name: getattr(self, name) for name in _POSITION} | {"horizon": self.horizon.at}
+
+    @classmethod
+    def restored(cls, asked: KeyedWindows, position: dict[str, Any], rows: Any, held: Any) -> "_Stream":
+        """Give a stream back from its parts."""
+        schema, kept = _Held.parts(held)
+        stream = cls(asked, schema.empty_table())
+        stream.held.restore(kept)
+        if not stream.engine.load(rows):
+            raise CorruptStateError("data: its rows are not those of a KeyedWindows; give what to_bytes gave.")
+        for name in _POSITION:
+            setattr(stream, name, position[name])
+        stream.horizon.at = position["horizon"]
+        return stream
 
     def _require(self, table: Any) -> None:
         asked = self.asked
@@ -129,50 +184,66 @@ class _Stream:
             if name is not None:
                 tables.require_columns(table, [name], argument)
 
-    def _held_columns(self, table: Any) -> list[str]:
+    def _require_types(self, table: Any) -> None:
+        """Refuse a batch whose columns are not of the first one's types."""
+        for field in self.schema:
+            tables.require_columns(table, [field.name], "batch")
+            given = table.schema.field(field.name).type
+            if given != field.type and not tables.arrow().types.is_null(given):
+                raise KindError(
+                    f"batch: the column {shown(field.name)} holds {given}, and held {field.type} before; cast it."
+                )
+
+    def _held_columns(self) -> list[str]:
         asked = self.asked
         named = [*asked.keys, asked.time, *([asked.id] if asked.id else []), *asked.carry]
         return list(dict.fromkeys(named))
+
+    def _read_columns(self) -> list[str]:
+        marks = [self.asked.retract] if self.asked.retract else []
+        return list(dict.fromkeys([*self._held_columns(), *marks, *self.definition.monoid.columns]))
 
     # --- rows in ----------------------------------------------------------------------------------
 
     def push(self, table: Any, watermark: Any) -> Any:
         """Take a batch and give what is due."""
-        self._require(table)
-        counts = self.asked._counts
-        counts["rows_in"] += table.num_rows
+        self._require_types(table)
+        counts, rows_in, bad_times = self.asked._counts, table.num_rows, 0
         times, bad = tables.ticks(table, self.asked.time)
         if bad is not None:
-            counts["bad_times"] += int(bad.sum())
+            bad_times = int(bad.sum())
             table, times = table.filter(tables.arrow().array(~bad)), np.ascontiguousarray(times[~bad])
+        inputs = self._inputs(table)
         horizon = self.horizon.advance(self.newest if watermark is None else self._ticks(watermark))
-        if len(times):
-            newest = int(times.max())
+        late = np.zeros(len(times), dtype=bool) if horizon is None else times < horizon
+        if not late.all():
+            newest = int(times[~late].max())
             self.newest = newest if self.newest is None else max(self.newest, newest)
-        late = None if horizon is None else times < horizon
-        status = self._applied(table, times, late)
+        status = self._applied(table, times, late, inputs)
+        counts["rows_in"] += rows_in
+        counts["bad_times"] += bad_times
         self.held.add(table, self.seq, status == _INSERTED, times, self.asked.emit != "arrival")
         self.seq += len(times)
         result = self._due(table, times, status, horizon)
         if horizon is not None:
-            self.engine.expire(max(horizon - self.definition.largest, _LOWEST), horizon)
-            self.held.expire(horizon - self.definition.largest)
+            bound = max(horizon - self.definition.largest - (self.asked.closed == "left"), _LOWEST)
+            self.engine.expire(bound, horizon)
+            self.held.expire(bound)
         return result
 
-    def _applied(self, table: Any, times: NDArray[np.int64], late: Any) -> NDArray[np.uint8]:
+    def _inputs(self, table: Any) -> tuple[Any, Any, Any]:
+        """Give the ids, the deletes and the aggregated columns, or refuse the batch before anything has changed."""
+        ids = None if self.asked.id is None else self._ids(table)
+        deletes = None if self.asked.retract is None else self._deletes(table)
+        return ids, deletes, self.definition.inputs_in(table, self.kinds)
+
+    def _applied(self, table: Any, times: NDArray[np.int64], late: Any, inputs: Any) -> NDArray[np.uint8]:
         asked, counts = self.asked, self.asked._counts
+        ids, deletes, columns = inputs
         schema, array = tables.keys_of(table, asked.keys)
         self.engine.begin(schema, array, len(times))
         status = np.empty(len(times), dtype=np.uint8)
-        self.engine.apply(
-            times,
-            None if asked.id is None else self._ids(table),
-            None if asked.retract is None else self._deletes(table),
-            None if late is None else np.ascontiguousarray(late, dtype=np.uint8),
-            self.seq,
-            self.definition.inputs_in(table, self.kinds),
-            status,
-        )
+        self.engine.apply(times, ids, deletes, late.view(np.uint8), self.seq, columns, status)
         for name, code in (("late", _LATE), ("repeated", _REPEATED), ("unmatched", _UNMATCHED)):
             counts[name] += int((status == code).sum())
         return status
@@ -206,9 +277,23 @@ class _Stream:
     def _due(self, table: Any, times: Any, status: Any, horizon: int | None) -> Any:
         if self.asked.emit == "arrival":
             return self._arrived(table, times, status)
-        if self.asked.emit == "update":
-            return self._updated()
-        return self._final(_LOWEST if horizon is None else horizon)
+        due = self._updated() if self.asked.emit == "update" else self._final(_LOWEST if horizon is None else horizon)
+        return self._with_late(due, table, status == _LATE)
+
+    def _with_late(self, due: Any, table: Any, late: NDArray[np.bool_]) -> Any:
+        """Add the late rows, with nulls for results, where they are asked for."""
+        pa = tables.arrow()
+        if self.asked.late == "drop":
+            return due
+        rows = table.select(self.held.columns).filter(pa.array(late))
+        for field in list(due.schema)[len(self.held.columns) :]:
+            values = pa.array(np.zeros(rows.num_rows, dtype=bool)) if field.name == "deleted" else None
+            if field.name == "revision":
+                values = pa.array(self.revision + 1 + np.arange(rows.num_rows))
+                self.revision += rows.num_rows
+            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type) if values is None else values)
+        marks = np.arange(due.num_rows + rows.num_rows) >= due.num_rows
+        return pa.concat_tables([due, rows.cast(due.schema)]).append_column("late", pa.array(marks))
 
     def _answered(self, anchors: int, fresh: Any = None) -> Answers:
         answers = Answers(self.definition, self.engine, anchors)
@@ -240,8 +325,10 @@ class _Stream:
             places, missing = (np.cumsum(inserted) - 1)[keep], late[keep]
             columns = {name: column.take(pa.array(places, mask=missing)) for name, column in columns.items()}
             columns["late"] = pa.array(missing)
+        require_new(shown_rows, columns)
         for name, column in columns.items():
             shown_rows = shown_rows.append_column(name, column)
+        self.arrived_schema = shown_rows.schema
         return shown_rows
 
     def _final(self, until: int) -> Any:
@@ -285,12 +372,12 @@ class _Stream:
 
     def flush(self) -> Any:
         """Give all that is pending as final, and let go of everything."""
-        if self.asked.emit == "final":
-            result = self._final(_HIGHEST)
-        elif self.asked.emit == "update":
-            result = self._updated()
+        if self.asked.emit == "arrival":
+            result = tables.arrow().table({}) if self.arrived_schema is None else self.arrived_schema.empty_table()
         else:
-            result = tables.arrow().table({})
+            due = self._final(_HIGHEST) if self.asked.emit == "final" else self._updated()
+            nothing = self.schema.empty_table()
+            result = self._with_late(due, nothing, np.zeros(0, dtype=bool))
         self.engine.expire(_HIGHEST, _HIGHEST)
         return result
 
@@ -308,8 +395,7 @@ class _Held:
         pa = tables.arrow()
         self.columns = columns
         self.table = pa.schema([schema.field(name) for name in columns]).empty_table()
-        self.seqs: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.times: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.places = _Places()
         self.last_first = 0
         self._pruned = 0
 
@@ -322,18 +408,76 @@ class _Held:
         kept = table.select(self.columns)
         kept = kept if keep.all() else kept.filter(pa.array(keep))
         self.table = pa.concat_tables([self.table, kept.cast(self.table.schema)])
-        self.seqs = np.concatenate([self.seqs, first + np.flatnonzero(keep)])
-        self.times = np.concatenate([self.times, times[keep]])
+        self.places.extend(first + np.flatnonzero(keep), times[keep])
+        if self.table.column(0).num_chunks > _CHUNKS:
+            self.table = self.table.combine_chunks()
+
+    def to_bytes(self, schema: Any) -> bytes:
+        """Give what is held, and the schema of batches, as Arrow's own bytes."""
+        pa = tables.arrow()
+        seqs, times = self.places.get()
+        table = self.table.append_column("seq", pa.array(seqs)).append_column("ticks", pa.array(times))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        shape: bytes = schema.serialize().to_pybytes()
+        return struct.pack("<Q", len(shape)) + shape + bytes(sink.getvalue().to_pybytes())
+
+    @staticmethod
+    def parts(data: Any) -> tuple[Any, Any]:
+        """Give the schema of batches, and what was held."""
+        pa = tables.arrow()
+        try:
+            (length,) = struct.unpack_from("<Q", data)
+            schema = pa.ipc.read_schema(pa.py_buffer(data[8 : 8 + length]))
+            return schema, pa.ipc.open_stream(pa.py_buffer(data[8 + length :])).read_all()
+        except (pa.ArrowInvalid, struct.error, OSError) as error:
+            raise CorruptStateError(f"data: what it holds cannot be read: {shown(error)}.") from None
+
+    def restore(self, kept: Any) -> None:
+        """Take back what was held."""
+        self.places.extend(kept.column(-2).to_numpy(), kept.column(-1).to_numpy())
+        self.table = kept.select(list(range(kept.num_columns - 2))).rename_columns(self.columns)
 
     def rows(self, seqs: NDArray[np.int64]) -> Any:
         """Give rows by their places in the stream."""
-        return self.table.take(tables.arrow().array(np.searchsorted(self.seqs, seqs)))
+        return self.table.take(tables.arrow().array(np.searchsorted(self.places.get()[0], seqs)))
 
     def expire(self, bound: int) -> None:
         """Let go of rows at or before a time, when there are enough of them to be worth it."""
-        if len(self.seqs) < 2 * self._pruned + 1024:
+        seqs, times = self.places.get()
+        if len(seqs) < 2 * self._pruned + 1024:
             return
-        keep = self.times > bound
+        keep = times > bound
         self.table = self.table.filter(tables.arrow().array(keep)).combine_chunks()
-        self.seqs, self.times = self.seqs[keep], self.times[keep]
-        self._pruned = len(self.seqs)
+        self.places = _Places()
+        self.places.extend(seqs[keep], times[keep])
+        self._pruned = int(keep.sum())
+
+
+class _Places:
+    """Places in the stream and times of rows, which grow without being copied each time."""
+
+    def __init__(self) -> None:
+        self._words = np.empty((2, 16), dtype=np.int64)
+        self._size = 0
+
+    def get(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Give the places, ascending, and the times."""
+        return self._words[0, : self._size], self._words[1, : self._size]
+
+    def extend(self, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> None:
+        """Add some at the end."""
+        size = self._size + len(seqs)
+        if size > self._words.shape[1]:
+            grown = np.empty((2, 2 * size), dtype=np.int64)
+            grown[:, : self._size] = self._words[:, : self._size]
+            self._words = grown
+        self._words[0, self._size : size] = seqs
+        self._words[1, self._size : size] = times
+        self._size = size
+
+
+def _plain_size(size: Any) -> Any:
+    """Give a size or a lateness as text or a number, which mean the same."""
+    return size if size is None or isinstance(size, (str, int)) else policy.name_of(size)

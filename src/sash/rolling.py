@@ -50,9 +50,17 @@ def rolling(
     answers = Answers(definition, engine, engine.arrived(times, status))
     engine.answer(answers.rooms, None)
     columns = answers.columns(on_error=on_error)
+    require_new(rows, columns)
     for name, column in columns.items():
         rows = rows.append_column(name, column if bad is None else _spread(column, bad))
     return back(rows)
+
+
+def require_new(table: Any, columns: dict[str, Any]) -> None:
+    """Refuse results whose names the table has already."""
+    for name in columns:
+        if name in table.column_names:
+            raise ArgumentError(f"aggs: the table has a column {shown(name)} already; give the aggregate another name.")
 
 
 def _spread(column: Any, bad: Any) -> Any:
