@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "hash.hpp"
+#include "sorted.hpp"
 
 namespace sash {
 
@@ -216,6 +217,65 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         size_t size = 16;
         while (size < live_keys() * 2 + 1) size *= 2;
         rehash(size);
+    }
+}
+
+// --- tables that are all there --------------------------------------------------------------------------
+
+bool Keyed::rolls(const Column& inputs) const {
+    for (size_t i = 0; i < inputs.input_count; ++i)
+        if (inputs.inputs[i].nulls) return false;
+    for (const Op& op : plan_->ops())
+        if (op.words ? op.step == Step::other || op.table->timed : op.reads.size() > 0) return false;
+    return true;
+}
+
+bool Keyed::roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs) {
+    if (!rolls(inputs)) return false;
+    auto earlier = [&](uint32_t a, uint32_t b) { return times[a] < times[b]; };
+    for (size_t first = 0; first < order_.size();) {
+        size_t last = first + 1;
+        while (last < order_.size() && slots_[order_[last]] == slots_[order_[first]]) ++last;
+        auto begin = order_.begin() + static_cast<ptrdiff_t>(first),
+             end = order_.begin() + static_cast<ptrdiff_t>(last);
+        bool sorted = std::is_sorted(begin, end, earlier);
+        if (!sorted) std::stable_sort(begin, end, earlier);
+        bool whole = sorted && last - first == order_.size();  // one key: rows lie as they are
+        roll_key(times, whole ? nullptr : order_.data() + first, last - first, inputs, outs);
+        first = last;
+    }
+    return true;
+}
+
+void Keyed::roll_key(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs,
+                     std::vector<RecordOutput>& outs) const {
+    auto time = [&](size_t i) { return times[order ? order[i] : i]; };
+    std::vector<uint32_t> from(count), to(count);
+    for (size_t i = 0, edge = 0; i < count; to[i++] = static_cast<uint32_t>(edge))
+        while (edge < count && (closed_left_ ? time(edge) < time(i) : time(edge) <= time(i))) ++edge;
+    for (size_t w = 0; w < sizes_.size(); ++w) {
+        for (size_t i = 0, edge = 0; i < count; from[i++] = static_cast<uint32_t>(edge)) {
+            int64_t start;
+            if (__builtin_sub_overflow(time(i), sizes_[w], &start)) continue;  // nothing is older
+            while (edge < count && (closed_left_ ? time(edge) < start : time(edge) <= start)) ++edge;
+        }
+        size_t at = 0;
+        RecordOutput& out = outs[w];
+        for (size_t p = 0; p < plan_->parts(); ++p) {
+            const Op& op = plan_->ops()[p];
+            int64_t* columns[] = {out.words + at * out.rows, out.words + (at + 1) * out.rows};
+            uint8_t* there = out.there + p * out.rows;
+            if (op.words) {
+                const int64_t* words = inputs.inputs[op.inputs[0]].words;
+                slide_common(op, words, order, {from.data(), to.data(), count}, columns, there);
+            } else {
+                for (size_t i = 0; i < count; ++i) {
+                    columns[0][order ? order[i] : i] = to[i] > from[i] ? to[i] - from[i] : 0;
+                    there[order ? order[i] : i] = 1;
+                }
+            }
+            at += op.outputs;
+        }
     }
 }
 

@@ -82,6 +82,9 @@ class Keyed {
     // inserts; `late` rows are passed over.
     void apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
                const Column& inputs, uint8_t* status);
+    // The results of all rows of the batch, none of which is kept: for tables that are all there. False, and nothing is
+    // done, where that takes more than the common ops, or where there are nulls.
+    bool roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
     // Lets go of rows at or before a time, of deletes that wait for rows before `horizon`, and of keys with neither.
     void expire(int64_t bound, int64_t horizon);
 
@@ -117,6 +120,9 @@ class Keyed {
     // One window size, going along the rows of a key: two stacks, of records.
     class Slider;
 
+    bool rolls(const Column& inputs) const;
+    void roll_key(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs,
+                  std::vector<RecordOutput>& outs) const;
     uint32_t slot_of(const std::string& key);
     void answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
                     std::vector<RecordOutput>& outs);

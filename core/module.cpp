@@ -365,18 +365,38 @@ void show_anchors(KeyedEngine& engine, nb::handle seqs, nb::handle times) {
     for (size_t i = 0; i < engine.anchors.size(); ++i) seq[i] = engine.anchors[i].seq, time[i] = engine.anchors[i].time;
 }
 
-// Fills one pair of (words, there) for each window size; `fresh`, if wanted, says which anchors show something new.
-void answer_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle fresh) {
-    std::vector<std::unique_ptr<Bytes>> held;
-    std::vector<RecordOutput> outs(nb::len(rooms));
-    for (size_t i = 0; i < outs.size(); ++i) {
-        nb::tuple room = nb::cast<nb::tuple>(rooms[i]);
-        held.push_back(std::make_unique<Bytes>(room[0], true));
-        outs[i].words = reinterpret_cast<int64_t*>(held.back()->data());
-        held.push_back(std::make_unique<Bytes>(room[1], true));
-        outs[i].there = reinterpret_cast<uint8_t*>(held.back()->data());
-        outs[i].rows = engine.anchors.size();
+// One pair of (words, there) for each window size.
+class Rooms {
+   public:
+    Rooms(const nb::list& rooms, size_t rows) : outs(nb::len(rooms)) {
+        for (size_t i = 0; i < outs.size(); ++i) {
+            nb::tuple room = nb::cast<nb::tuple>(rooms[i]);
+            outs[i].words = reinterpret_cast<int64_t*>(open(room[0]));
+            outs[i].there = reinterpret_cast<uint8_t*>(open(room[1]));
+            outs[i].rows = rows;
+        }
     }
+    std::vector<RecordOutput> outs;
+
+   private:
+    char* open(nb::handle part) {
+        held_.push_back(std::make_unique<Bytes>(part, true));
+        return held_.back()->data();
+    }
+    std::vector<std::unique_ptr<Bytes>> held_;
+};
+
+bool roll_batch(KeyedEngine& engine, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+    Bytes time_bytes(times);
+    ColumnArgument columns(inputs);
+    Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
+    return engine.keyed.roll(reinterpret_cast<const int64_t*>(time_bytes.view().data()), columns.get(), all.outs);
+}
+
+// `fresh`, if wanted, says which anchors show something new.
+void answer_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle fresh) {
+    Rooms all(rooms, engine.anchors.size());
+    std::vector<RecordOutput>& outs = all.outs;
     engine.keyed.answer(engine.anchors, outs);
     if (fresh.is_none()) return;
     Bytes mask(fresh, true);
@@ -556,6 +576,7 @@ not known, or kept along a spine, is None.
             "start"_a, "stop"_a)
         .def("touched", [](KeyedEngine& e) { return (e.anchors = e.keyed.touched()).size(); })
         .def("gone", [](KeyedEngine& e) { return (e.anchors = e.keyed.gone()).size(); })
+        .def("roll", roll_batch, "times"_a, "inputs"_a, "rooms"_a)
         .def("anchors", show_anchors, "seqs"_a, "times"_a)
         .def("answer", answer_anchors, "rooms"_a, "fresh"_a.none())
         .def(

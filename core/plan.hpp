@@ -131,6 +131,7 @@ class Plan {
     bool plain() const { return plain_; }  // are all results words?
     size_t result_words() const { return result_words_; }
     size_t parts() const { return ops_.size(); }
+    const std::vector<Op>& ops() const { return ops_; }
     void store(const Records& records, RecordOutput& out, size_t row) const;
     void store(const int64_t* record, const Span& span, RecordOutput& out, size_t row) const;
     Ref result(const int64_t* record, const Span& span) const;

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sash import tables
+from sash import _core, tables
 from sash.answers import Answers, Definition
 from sash.errors import ArgumentError, KindError, shown
 
@@ -44,16 +44,25 @@ def rolling(
     engine = definition.engine(kinds, closed_left=closed == "left", remembers=False)
     schema, array = tables.keys_of(rows, names)
     engine.begin(schema, array, rows.num_rows)
-    status = np.empty(rows.num_rows, dtype=np.uint8)
-    late = None if bad is None else np.ascontiguousarray(bad, dtype=np.uint8)
-    engine.apply(times, None, None, late, 0, definition.inputs_in(rows, kinds), status)
-    answers = Answers(definition, engine, engine.arrived(times, status))
-    engine.answer(answers.rooms, None)
+    answers = _answers(definition, engine, times, bad, definition.inputs_in(rows, kinds))
     columns = answers.columns(on_error=on_error)
     require_new(rows, columns)
     for name, column in columns.items():
         rows = rows.append_column(name, column if bad is None else _spread(column, bad))
     return back(rows)
+
+
+def _answers(definition: Definition, engine: _core.Keyed, times: Any, bad: Any, inputs: Any) -> Answers:
+    """Go along the rows of each key once, where that is enough; otherwise by way of the engine."""
+    answers = Answers(definition, engine, len(times))
+    if bad is None and engine.roll(times, inputs, answers.rooms):
+        return answers
+    status = np.empty(len(times), dtype=np.uint8)
+    late = None if bad is None else np.ascontiguousarray(bad, dtype=np.uint8)
+    engine.apply(times, None, None, late, 0, inputs, status)
+    answers = Answers(definition, engine, engine.arrived(times, status))
+    engine.answer(answers.rooms, None)
+    return answers
 
 
 def require_new(table: Any, columns: dict[str, Any]) -> None:
