@@ -18,6 +18,7 @@ int64_t* Run::open(uint32_t at, uint32_t stride) {
         words_ = static_cast<int64_t*>(memory);
         room_ = room;
     }
+    forget_from(at);
     int64_t* gap = row(at, stride);
     std::memmove(gap + stride, gap, size_t{size_ - at} * stride * sizeof(int64_t));
     ++size_;
@@ -26,11 +27,16 @@ int64_t* Run::open(uint32_t at, uint32_t stride) {
 
 void Run::close(uint32_t from, uint32_t to, uint32_t stride) {
     if (from == to) return;
+    if (from == 0)
+        dropped_ += to;
+    else
+        forget_from(from);
     std::memmove(row(from, stride), row(to, stride), size_t{size_ - to} * stride * sizeof(int64_t));
     size_ -= to - from;
     if (size_ == 0) {
         std::free(std::exchange(words_, nullptr));
         room_ = 0;
+        blocks_.reset();
     } else if (size_ < room_ / 4) {
         void* memory = std::realloc(words_, size_t{size_} * stride * sizeof(int64_t));
         if (memory) words_ = static_cast<int64_t*>(memory), room_ = size_;
@@ -356,7 +362,39 @@ void Keyed::fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) c
     fold_on(rows, from, to, record);
 }
 
+// A long stretch is some rows, whole blocks, and some rows.
 void Keyed::fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
+    uint64_t begin = (rows.dropped() + from + Run::kBlock - 1) / Run::kBlock, end = (rows.dropped() + to) / Run::kBlock;
+    if (to - from < 4 * Run::kBlock || begin >= end) return fold_rows(rows, from, to, record);
+    fold_rows(rows, from, static_cast<uint32_t>(begin * Run::kBlock - rows.dropped()), record);
+    plan_->join(record, known_blocks(rows, begin, end), plan_->words(), end - begin);
+    fold_rows(rows, static_cast<uint32_t>(end * Run::kBlock - rows.dropped()), to, record);
+}
+
+const int64_t* Keyed::known_blocks(const Run& rows, uint64_t from, uint64_t to) const {
+    Run::Blocks& blocks = rows.blocks();
+    uint32_t words = plan_->words();
+    uint64_t oldest = (rows.dropped() + Run::kBlock - 1) / Run::kBlock;
+    if (blocks.count == 0 || from < blocks.first || from > blocks.first + blocks.count) {
+        blocks.first = from;
+        blocks.count = 0;
+    } else if (oldest > blocks.first + blocks.count / 2) {  // half of them are of rows that have gone
+        uint64_t gone = std::min(oldest - blocks.first, blocks.count);
+        blocks.records.erase(blocks.records.begin(), blocks.records.begin() + static_cast<ptrdiff_t>(gone * words));
+        blocks.first += gone;
+        blocks.count -= gone;
+    }
+    if (blocks.records.size() < (to - blocks.first) * words) blocks.records.resize((to - blocks.first) * words);
+    for (; blocks.first + blocks.count < to; ++blocks.count) {
+        int64_t* record = blocks.records.data() + blocks.count * words;
+        uint32_t start = static_cast<uint32_t>((blocks.first + blocks.count) * Run::kBlock - rows.dropped());
+        Plan::clear(record);
+        fold_rows(rows, start, start + Run::kBlock, record);
+    }
+    return blocks.records.data() + (from - blocks.first) * words;
+}
+
+void Keyed::fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
     constexpr uint64_t null_mask = (uint64_t{1} << Run::kNullBits) - 1;
     while (from < to) {
         uint32_t start = from;
@@ -439,12 +477,15 @@ class Keyed::Slider {
 // Anchors of one key, in time order. Few rows are folded anew for each; many are gone along.
 void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
                        std::vector<RecordOutput>& outs) {
-    constexpr uint32_t kFew = 24;
+    constexpr size_t kFew = 24;
     const Run& rows = windows_[anchors[order[first]].slot].rows;
     std::vector<int64_t> record(plan_->words());
+    // Going along costs about two combines a row; an answer by blocks as many as there are blocks, and some rows.
+    size_t worth = 2 * size_t{rows.size()} / (rows.size() / Run::kBlock + 2 * Run::kBlock);
     for (size_t w = 0; w < sizes_.size(); ++w) {
         std::unique_ptr<Slider> slider;
-        if (rows.size() > kFew && last - first > 1) slider = std::make_unique<Slider>(*this, rows);
+        if (rows.size() > kFew && last - first > std::max<size_t>(1, worth))
+            slider = std::make_unique<Slider>(*this, rows);
         for (size_t i = first; i < last; ++i) {
             int64_t time = anchors[order[i]].time;
             uint32_t from = from_of(rows, time, w), to = to_of(rows, time);

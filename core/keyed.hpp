@@ -4,6 +4,7 @@
 // be shown is decided above (sash/keyed.py); this holds rows, and answers for anchors.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,12 +23,13 @@ class Run {
 
     ~Run() { std::free(words_); }
     Run() = default;
-    Run(Run&& other) noexcept
-        : words_(std::exchange(other.words_, nullptr)), size_(std::exchange(other.size_, 0)), room_(other.room_) {}
+    Run(Run&& other) noexcept { *this = std::move(other); }
     Run& operator=(Run&& other) noexcept {
         std::swap(words_, other.words_);
         std::swap(size_, other.size_);
         std::swap(room_, other.room_);
+        std::swap(dropped_, other.dropped_);
+        std::swap(blocks_, other.blocks_);
         return *this;
     }
 
@@ -52,9 +54,30 @@ class Run {
     int64_t* open(uint32_t at, uint32_t stride);  // a new row there, not filled in
     void close(uint32_t from, uint32_t to, uint32_t stride);
 
+    // Aggregates of whole blocks of rows, for windows that are long. Blocks are counted from the first row there ever
+    // was, so that rows that leave at the old end move nothing.
+    static constexpr uint32_t kBlock = 64;
+    struct Blocks {
+        std::vector<int64_t> records;
+        uint64_t first = 0, count = 0;  // those that are known
+    };
+    uint64_t dropped() const { return dropped_; }
+    Blocks& blocks() const {
+        if (!blocks_) blocks_ = std::make_unique<Blocks>();
+        return *blocks_;
+    }
+
    private:
+    void forget_from(uint32_t at) {
+        if (!blocks_) return;
+        uint64_t block = (dropped_ + at) / kBlock;
+        blocks_->count = block <= blocks_->first ? 0 : std::min(blocks_->count, block - blocks_->first);
+    }
+
     int64_t* words_ = nullptr;
     uint32_t size_ = 0, room_ = 0;
+    uint64_t dropped_ = 0;
+    mutable std::unique_ptr<Blocks> blocks_;
 };
 
 struct Anchor {
@@ -136,6 +159,8 @@ class Keyed {
     uint8_t remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids);
     void fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
     void fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
+    void fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
+    const int64_t* known_blocks(const Run& rows, uint64_t from, uint64_t to) const;
     bool same_inputs(const int64_t* held, const Column& inputs, size_t row) const;
     void erase(uint32_t slot, uint32_t at);
 

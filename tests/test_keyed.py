@@ -1,14 +1,16 @@
 """KeyedWindows with per="event": batches, times, the horizon and the three ways to emit, as exact rows."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from keyed_batches import NOTHING, batch, engine, picked
-from sash import SashError, monoids
+from sash import KeyedWindows, SashError, monoids
 
 START = datetime(2026, 3, 29, 0, 30)
 
@@ -401,3 +403,43 @@ def test_a_window_that_becomes_empty():
     kw.push(batch([5, 6], [1, 2], i=pa.array([1, 2]), gone=pa.array([False, False])))
     out = kw.push(batch([5], [1], i=pa.array([1]), gone=pa.array([True])))
     assert (6, 0, None, False) in picked(out, "t", "n_10", "total_10", "deleted")
+
+
+# --- long windows ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("cut", [7, 90, 1500])
+def test_long_windows_of_one_key(cut, closed):
+    """Windows of thousands of rows answer as a fold of all of them does, however the rows came in and left."""
+    rng = np.random.default_rng(cut)
+    n, sizes = 3000, (5, 400, 2500)
+    times = np.arange(n) + rng.integers(-60, 60, n)
+    values = rng.integers(-9, 9, n)
+    gone = rng.random(n) < 0.02
+    aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x"), "new": monoids.last("x")}
+    options = {"windows": list(sizes), "aggs": aggs, "closed": closed, "id": "i", "retract": "gone", "lateness": 200}
+    kw = KeyedWindows(keys=["k"], time="t", emit="final", **options)
+    found, seen = [], []
+    for start in range(0, n, cut):
+        rows = np.arange(start, min(start + cut, n))
+        dead = seen[::97] if start else []
+        ids = np.concatenate([rows, np.array(dead, dtype=np.int64)])
+        marks = np.concatenate([np.zeros(len(rows), bool), np.ones(len(dead), bool)])
+        batch_of = {"k": ["a"] * len(ids), "t": times[ids], "x": values[ids], "i": ids, "gone": marks}
+        found += kw.push(batch_of).to_pylist()
+        seen = [int(i) for i in rows[gone[rows]]]
+    found += kw.flush().to_pylist()
+    assert len(found) > n * 0.9 and kw.metrics["live_rows"] == 0
+    _compare_with_folds(found, times, values, sizes, closed)
+
+
+def _compare_with_folds(found: list[Any], times: Any, values: Any, sizes: Any, closed: str) -> None:
+    kept = sorted((row["t"], row["i"]) for row in found)
+    for row in found[:: max(1, len(found) // 150)]:
+        for size in sizes:
+            first, last = (row["t"] - size, row["t"] - 1) if closed == "left" else (row["t"] - size + 1, row["t"])
+            inside = [int(values[i]) for t, i in kept if first <= t <= last]
+            answer = [row[f"{name}_{size}"] for name in ("n", "total", "top", "new")]
+            nothing = [0, None, None, None]
+            assert answer == ([len(inside), sum(inside), max(inside), inside[-1]] if inside else nothing), (row, size)
