@@ -64,12 +64,17 @@ void Keyed::begin(const KeyColumns* keys, size_t rows) {
         keys->append(key, row);
         slots_[row] = slot_of(key);
     }
-    // By counting: stable, and linear.
-    std::vector<uint32_t> starts(windows_.size() + 1);
-    for (uint32_t slot : slots_) ++starts[slot + 1];
+    order_ = grouped(rows, [&](size_t row) { return slots_[row]; });
+}
+
+// The order in which those of one slot lie together: by counting, which is stable and linear.
+template <class SlotOf>
+std::vector<uint32_t> Keyed::grouped(size_t count, SlotOf&& slot_of) const {
+    std::vector<uint32_t> order(count), starts(windows_.size() + 1);
+    for (size_t i = 0; i < count; ++i) ++starts[slot_of(i) + 1];
     for (size_t slot = 1; slot < starts.size(); ++slot) starts[slot] += starts[slot - 1];
-    order_.resize(rows);
-    for (size_t row = 0; row < rows; ++row) order_[starts[slots_[row]]++] = static_cast<uint32_t>(row);
+    for (size_t i = 0; i < count; ++i) order[starts[slot_of(i)]++] = static_cast<uint32_t>(i);
+    return order;
 }
 
 uint32_t Keyed::slot_of(const std::string& key) {
@@ -80,7 +85,6 @@ uint32_t Keyed::slot_of(const std::string& key) {
     if (free_.empty()) {
         slot = static_cast<uint32_t>(windows_.size());
         windows_.emplace_back();
-        ++keys_;
     } else {
         slot = free_.back();
         free_.pop_back();
@@ -158,7 +162,7 @@ uint8_t Keyed::insert(KeyWindow& window, int64_t time, int64_t tie, int64_t seq,
 }
 
 bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) const {
-    uint64_t nulls = static_cast<uint64_t>(held[Run::kSeq]) & ((uint64_t{1} << Run::kNullBits) - 1);
+    uint64_t nulls = Run::nulls_of(held);
     for (size_t i = 0; i < inputs.input_count; ++i) {
         const Column& input = inputs.inputs[i];
         bool null = input.nulls && input.nulls[row];
@@ -189,10 +193,10 @@ uint8_t Keyed::remove(uint32_t slot, int64_t time, int64_t tie, const Column& in
 void Keyed::erase(uint32_t slot, uint32_t at) {
     Run& rows = windows_[slot].rows;
     const int64_t* held = rows.row(at, stride_);
-    int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(held[Run::kSeq]) >> Run::kNullBits);
+    int64_t seq = Run::seq_of(held);
     if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
     if (remembers_) {
-        if (held[Run::kMark]) gone_.push_back({slot, held[Run::kTime], held[Run::kTie], seq});
+        if (held[Run::kMark]) gone_.push_back(anchor_of(slot, held));
         changes_.push_back({slot, held[Run::kTime]});
     }
     rows.close(at, at + 1, stride_);
@@ -395,17 +399,16 @@ const int64_t* Keyed::known_blocks(const Run& rows, uint64_t from, uint64_t to) 
 }
 
 void Keyed::fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
-    constexpr uint64_t null_mask = (uint64_t{1} << Run::kNullBits) - 1;
     while (from < to) {
         uint32_t start = from;
         const int64_t* row = rows.row(from, stride_);
-        uint64_t nulls = static_cast<uint64_t>(row[Run::kSeq]) & null_mask;
+        uint64_t nulls = Run::nulls_of(row);
         if (nulls) {
             plan_->fold_nulls(record, row + Run::kInputs, nulls);
             ++from;
             continue;
         }
-        while (from < to && !(static_cast<uint64_t>(rows.row(from, stride_)[Run::kSeq]) & null_mask)) ++from;
+        while (from < to && !Run::nulls_of(rows.row(from, stride_))) ++from;
         plan_->fold(record, {row + Run::kInputs, stride_}, from - start);
     }
 }
@@ -500,10 +503,7 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t firs
 }
 
 void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs) {
-    std::vector<uint32_t> order(anchors.size()), starts(windows_.size() + 1);
-    for (const Anchor& anchor : anchors) ++starts[anchor.slot + 1];
-    for (size_t slot = 1; slot < starts.size(); ++slot) starts[slot] += starts[slot - 1];
-    for (size_t i = 0; i < anchors.size(); ++i) order[starts[anchors[i].slot]++] = static_cast<uint32_t>(i);
+    std::vector<uint32_t> order = grouped(anchors.size(), [&](size_t i) { return anchors[i].slot; });
     for (RecordOutput& out : outs) out.places = order.data();
     for (size_t first = 0; first < order.size();) {
         size_t last = first + 1;
@@ -527,6 +527,19 @@ std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) 
     return anchors;
 }
 
+Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
+    return {slot, row[Run::kTime], row[Run::kTie], Run::seq_of(row)};
+}
+
+namespace {
+
+void sort_by_arrival(std::vector<Anchor>& anchors) {
+    std::sort(anchors.begin(), anchors.end(),
+              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+}
+
+}  // namespace
+
 std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
@@ -535,12 +548,10 @@ std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
         for (uint32_t at = rows.find(from, INT64_MIN, stride_); at < rows.size(); ++at) {
             const int64_t* row = rows.row(at, stride_);
             if (row[Run::kTime] >= to) break;
-            int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Run::kSeq]) >> Run::kNullBits);
-            anchors.push_back({slot, row[Run::kTime], row[Run::kTie], seq});
+            anchors.push_back(anchor_of(slot, row));
         }
     }
-    std::sort(anchors.begin(), anchors.end(),
-              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+    sort_by_arrival(anchors);
     return anchors;
 }
 
@@ -558,15 +569,12 @@ std::vector<Anchor> Keyed::touched() {
             if (__builtin_add_overflow(changes_[i].time, largest_, &until)) until = INT64_MAX;
             at = std::max(at, rows.find(changes_[i].time, INT64_MIN, stride_));
             for (; at < rows.size() && rows.row(at, stride_)[Run::kTime] <= until; ++at) {
-                const int64_t* row = rows.row(at, stride_);
-                int64_t seq = static_cast<int64_t>(static_cast<uint64_t>(row[Run::kSeq]) >> Run::kNullBits);
-                anchors.push_back({slot, row[Run::kTime], row[Run::kTie], seq});
+                anchors.push_back(anchor_of(slot, rows.row(at, stride_)));
             }
         }
     }
     changes_.clear();
-    std::sort(anchors.begin(), anchors.end(),
-              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+    sort_by_arrival(anchors);
     return anchors;
 }
 

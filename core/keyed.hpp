@@ -33,6 +33,13 @@ class Run {
         return *this;
     }
 
+    static int64_t seq_of(const int64_t* row) {
+        return static_cast<int64_t>(static_cast<uint64_t>(row[kSeq]) >> kNullBits);
+    }
+    static uint64_t nulls_of(const int64_t* row) {
+        return static_cast<uint64_t>(row[kSeq]) & ((uint64_t{1} << kNullBits) - 1);
+    }
+
     uint32_t size() const { return size_; }
     int64_t* row(uint32_t i, uint32_t stride) { return words_ + size_t{i} * stride; }
     const int64_t* row(uint32_t i, uint32_t stride) const { return words_ + size_t{i} * stride; }
@@ -95,7 +102,7 @@ class Keyed {
 
     // Finds the keys of a batch, and the order in which rows of one key lie together.
     void begin(const KeyColumns* keys, size_t rows);
-    size_t live_keys() const { return keys_ - free_.size(); }
+    size_t live_keys() const { return windows_.size() - free_.size(); }
     size_t live_rows() const { return rows_; }
 
     // --- rows -------------------------------------------------------------------------------------------
@@ -118,7 +125,6 @@ class Keyed {
     // --- answers ----------------------------------------------------------------------------------------
 
     const Plan& plan() const { return *plan_; }
-    const std::vector<int64_t>& sizes() const { return sizes_; }
     // Results for anchors, one RecordOutput for each window size.
     void answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs);
     std::vector<Anchor> arrived(const int64_t* times, const uint8_t* status) const;  // of this batch, in its order
@@ -143,6 +149,9 @@ class Keyed {
     // One window size, going along the rows of a key: two stacks, of records.
     class Slider;
 
+    template <class SlotOf>
+    std::vector<uint32_t> grouped(size_t count, SlotOf&& slot_of) const;
+    Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool rolls(const Column& inputs) const;
     void roll_key(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs,
                   std::vector<RecordOutput>& outs) const;
@@ -173,7 +182,7 @@ class Keyed {
     std::vector<KeyWindow> windows_;
     std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
-    size_t keys_ = 0, rows_ = 0;
+    size_t rows_ = 0;
     std::vector<uint32_t> slots_, order_;  // of the batch at work
     int64_t batch_seq_ = 0;
     uint8_t* batch_status_ = nullptr;

@@ -357,12 +357,11 @@ void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::hand
                        reinterpret_cast<uint8_t*>(status_bytes.data()));
 }
 
-// The anchors' places in the stream, and their times.
-void show_anchors(KeyedEngine& engine, nb::handle seqs, nb::handle times) {
-    Bytes seq_bytes(seqs, true), time_bytes(times, true);
-    auto* seq = reinterpret_cast<int64_t*>(seq_bytes.data());
-    auto* time = reinterpret_cast<int64_t*>(time_bytes.data());
-    for (size_t i = 0; i < engine.anchors.size(); ++i) seq[i] = engine.anchors[i].seq, time[i] = engine.anchors[i].time;
+// The anchors' places in the stream.
+void show_anchors(KeyedEngine& engine, nb::handle seqs) {
+    Bytes bytes(seqs, true);
+    auto* seq = reinterpret_cast<int64_t*>(bytes.data());
+    for (size_t i = 0; i < engine.anchors.size(); ++i) seq[i] = engine.anchors[i].seq;
 }
 
 // One pair of (words, there) for each window size.
@@ -577,7 +576,7 @@ not known, or kept along a spine, is None.
         .def("touched", [](KeyedEngine& e) { return (e.anchors = e.keyed.touched()).size(); })
         .def("gone", [](KeyedEngine& e) { return (e.anchors = e.keyed.gone()).size(); })
         .def("roll", roll_batch, "times"_a, "inputs"_a, "rooms"_a)
-        .def("anchors", show_anchors, "seqs"_a, "times"_a)
+        .def("anchors", show_anchors, "seqs"_a)
         .def("answer", answer_anchors, "rooms"_a, "fresh"_a.none())
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,

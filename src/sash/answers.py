@@ -32,7 +32,7 @@ class Definition:
         if not isinstance(aggs, dict) or not aggs:
             raise KindError(f"aggs: {shown(aggs)} names no aggregates; give a dict from names to monoids.")
         _require_native(aggs)
-        sizes = [windows] if isinstance(windows, (str, int)) or not hasattr(windows, "__iter__") else list(windows)
+        sizes = policy.listed(windows)
         if not sizes:
             raise ArgumentError("windows: there are none; give at least one size.")
         named = tuple((policy.name_of(size), policy.ticks_of(size, unit, "windows")) for size in sizes)

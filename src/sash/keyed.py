@@ -97,9 +97,8 @@ class KeyedWindows:
     def to_bytes(self) -> bytes:
         """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
         aggs, windows, lateness = self._asked
-        sizes = [windows] if isinstance(windows, (str, int)) or not hasattr(windows, "__iter__") else list(windows)
         header = {name: getattr(self, name) for name in _ARGUMENTS}
-        header |= {"windows": [_plain_size(size) for size in sizes], "lateness": _plain_size(lateness)}
+        header |= {"windows": [_plain_size(size) for size in policy.listed(windows)], "lateness": _plain_size(lateness)}
         header |= {"aggs": {name: state.monoid_to(monoid) for name, monoid in aggs.items()}, "counts": self._counts}
         rows, held = b"", b""
         if self._stream is not None:
@@ -223,8 +222,8 @@ class _Stream:
         counts["rows_in"] += rows_in
         counts["bad_times"] += bad_times
         self.held.add(table, self.seq, status == _INSERTED, times, self.asked.emit != "arrival")
-        self.seq += len(times)
         result = self._due(table, times, status, horizon)
+        self.seq += len(times)
         if horizon is not None:
             bound = max(horizon - self.definition.largest - (self.asked.closed == "left"), _LOWEST)
             self.engine.expire(bound, horizon)
@@ -306,8 +305,8 @@ class _Stream:
         return columns
 
     def _anchors(self, count: int) -> NDArray[np.int64]:
-        seqs, times = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-        self.engine.anchors(seqs, times)
+        seqs = np.empty(count, dtype=np.int64)
+        self.engine.anchors(seqs)
         return seqs
 
     def _arrived(self, table: Any, times: Any, status: Any) -> Any:
@@ -322,12 +321,10 @@ class _Stream:
             late = status == _LATE
             keep = inserted | late
             shown_rows = table.filter(pa.array(keep))
-            places, missing = (np.cumsum(inserted) - 1)[keep], late[keep]
-            columns = {name: column.take(pa.array(places, mask=missing)) for name, column in columns.items()}
-            columns["late"] = pa.array(missing)
+            columns = {name: tables.spread(column, inserted[keep]) for name, column in columns.items()}
+            columns["late"] = pa.array(late[keep])
         require_new(shown_rows, columns)
-        for name, column in columns.items():
-            shown_rows = shown_rows.append_column(name, column)
+        shown_rows = tables.with_columns(shown_rows, columns)
         self.arrived_schema = shown_rows.schema
         return shown_rows
 
@@ -337,9 +334,7 @@ class _Stream:
         rows = self.held.rows(self._anchors(answers.rows))
         self.finished = until
         self.asked._counts["emitted"] += answers.rows
-        for name, column in self._columns(answers).items():
-            rows = rows.append_column(name, column)
-        return rows
+        return tables.with_columns(rows, self._columns(answers))
 
     def _updated(self) -> Any:
         pa = tables.arrow()
@@ -360,13 +355,8 @@ class _Stream:
         counts = self.asked._counts
         counts["emitted"] += rows.num_rows
         counts["deleted"] += len(gone)
-        counts["revised"] += int((seqs < self.seq_before).sum())
+        counts["revised"] += int((seqs < self.seq).sum())  # those that were there before this batch
         return rows.append_column("revision", pa.array(revisions)).append_column("deleted", pa.array(deleted))
-
-    @property
-    def seq_before(self) -> int:
-        """The first place in the stream of the batch at work."""
-        return self.held.last_first
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -396,12 +386,10 @@ class _Held:
         self.columns = columns
         self.table = pa.schema([schema.field(name) for name in columns]).empty_table()
         self.places = _Places()
-        self.last_first = 0
         self._pruned = 0
 
     def add(self, table: Any, first: int, keep: NDArray[np.bool_], times: NDArray[np.int64], wanted: bool) -> None:
         """Keep the rows of a batch that were taken."""
-        self.last_first = first
         if not wanted:
             return
         pa = tables.arrow()

@@ -74,6 +74,16 @@ def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) 
     return ticks
 
 
+def listed(windows: Any) -> list[Any]:
+    """Give window sizes as a list, also where there is one.
+
+    >>> listed("1h"), listed(("1h", "7d"))
+    (['1h'], ['1h', '7d'])
+    """
+    one = isinstance(windows, (str, int)) or not hasattr(windows, "__iter__")
+    return [windows] if one else list(windows)
+
+
 def name_of(duration: Any) -> str:
     """Give the name that a window has in the columns of its results.
 

@@ -47,9 +47,9 @@ def rolling(
     answers = _answers(definition, engine, times, bad, definition.inputs_in(rows, kinds))
     columns = answers.columns(on_error=on_error)
     require_new(rows, columns)
-    for name, column in columns.items():
-        rows = rows.append_column(name, column if bad is None else _spread(column, bad))
-    return back(rows)
+    if bad is not None:
+        columns = {name: tables.spread(column, ~bad) for name, column in columns.items()}
+    return back(tables.with_columns(rows, columns))
 
 
 def _answers(definition: Definition, engine: _core.Keyed, times: Any, bad: Any, inputs: Any) -> Answers:
@@ -70,13 +70,6 @@ def require_new(table: Any, columns: dict[str, Any]) -> None:
     for name in columns:
         if name in table.column_names:
             raise ArgumentError(f"aggs: the table has a column {shown(name)} already; give the aggregate another name.")
-
-
-def _spread(column: Any, bad: Any) -> Any:
-    """Give a column with nulls where a row has no time."""
-    pa = tables.arrow()
-    places = np.cumsum(~bad) - 1
-    return column.take(pa.array(places, mask=bad))
 
 
 def key_names(keys: Any) -> list[str]:

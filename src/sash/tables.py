@@ -103,3 +103,15 @@ def _plain_key(column: Any) -> Any:
     if hasattr(combined, "chunks"):
         combined = combined.chunk(0) if combined.num_chunks == 1 else pa.concat_arrays(combined.chunks)
     return combined
+
+
+def with_columns(table: Any, columns: dict[str, Any]) -> Any:
+    """Give a table with more columns behind its own."""
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def spread(column: Any, there: NDArray[np.bool_]) -> Any:
+    """Give a column of those rows that are there as one of all rows, null where they are not."""
+    return column.take(arrow().array(np.cumsum(there) - 1, mask=~there))
