@@ -146,12 +146,7 @@ uint8_t Keyed::insert(KeyWindow& window, int64_t time, int64_t tie, int64_t seq,
             if (waiting == std::make_pair(time, tie)) return repeated;
     }
     int64_t* words = window.rows.open(at, stride_);
-    uint64_t nulls = 0;
-    for (size_t i = 0; i < inputs.input_count; ++i) {
-        const Column& input = inputs.inputs[i];
-        words[Run::kInputs + i] = input.words ? input.words[row] : 0;
-        if (input.nulls && input.nulls[row]) nulls |= uint64_t{1} << i;
-    }
+    uint64_t nulls = read_inputs(inputs, row, words + Run::kInputs);
     if (plan_->timed()) words[Run::kInputs + plan_->time_at()] = time;
     words[Run::kTime] = time;
     words[Run::kTie] = tie;
@@ -167,7 +162,7 @@ bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) c
         const Column& input = inputs.inputs[i];
         bool null = input.nulls && input.nulls[row];
         if (null != static_cast<bool>(nulls >> i & 1)) return false;
-        if (!null && input.words && held[Run::kInputs + i] != input.words[row]) return false;
+        if (!null && held[Run::kInputs + i] != input.words[row]) return false;
     }
     return true;
 }

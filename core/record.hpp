@@ -163,14 +163,7 @@ struct RecordOf : Counted {
     }
     Input input_at(const Column& column, size_t row) const {
         Entry entry = blank();
-        int64_t* words = entry.row();
-        uint64_t nulls = 0;
-        for (size_t i = 0; i < column.input_count; ++i) {
-            const Column& input = column.inputs[i];
-            words[i] = input.words ? input.words[row] : 0;
-            if (input.nulls && input.nulls[row]) nulls |= uint64_t{1} << i;
-        }
-        if (nulls) set_nulls(entry, nulls);
+        if (uint64_t nulls = read_inputs(column, row, entry.row())) set_nulls(entry, nulls);
         return entry;
     }
     static Entry lift(Input input) { return input; }

@@ -45,6 +45,17 @@ struct Column {
     const uint8_t* nulls = nullptr;  // of an input; null: there are none
 };
 
+// The words of a record's row, and the nulls among them as bits.
+inline uint64_t read_inputs(const Column& column, size_t row, int64_t* words) {
+    uint64_t nulls = 0;
+    for (size_t i = 0; i < column.input_count; ++i) {
+        const Column& input = column.inputs[i];
+        words[i] = input.words[row];
+        if (input.nulls && input.nulls[row]) nulls |= uint64_t{1} << i;
+    }
+    return nulls;
+}
+
 // --- order ---------------------------------------------------------------------------------------
 
 inline bool less(int64_t a, int64_t b) { return a < b; }
