@@ -92,4 +92,27 @@ void KeyColumns::append(std::string& key, const Column& column, size_t row) {
     }
 }
 
+std::vector<KeyParts> split_keys(const std::vector<const std::string*>& keys, const std::vector<uint32_t>& widths) {
+    std::vector<KeyParts> columns(widths.size());
+    for (const std::string* key : keys) {
+        const char* at = key->data();
+        for (size_t i = 0; i < widths.size(); ++i) {
+            KeyParts& column = columns[i];
+            bool there = *at++;
+            column.there.push_back(there);
+            uint32_t size = widths[i];
+            if (size == 0) {
+                column.offsets.push_back(static_cast<int64_t>(column.values.size()));
+                if (there) std::memcpy(&size, at, sizeof size), at += sizeof size;
+            }
+            if (there)
+                column.values.insert(column.values.end(), at, at + size), at += size;
+            else
+                column.values.resize(column.values.size() + size);
+        }
+    }
+    for (KeyParts& column : columns) column.offsets.push_back(static_cast<int64_t>(column.values.size()));
+    return columns;
+}
+
 }  // namespace sash

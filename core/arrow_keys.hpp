@@ -64,4 +64,13 @@ class KeyColumns {
     size_t rows_ = 0;
 };
 
+// A key column again: which of its values are there, their bytes, and of text where each begins.
+struct KeyParts {
+    std::vector<uint8_t> there;
+    std::vector<char> values;
+    std::vector<int64_t> offsets;
+};
+// The columns of keys, by the widths of their values; 0 is text.
+std::vector<KeyParts> split_keys(const std::vector<const std::string*>& keys, const std::vector<uint32_t>& widths);
+
 }  // namespace sash

@@ -3,12 +3,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "keyed.hpp"
+#include "arguments.hpp"
 #include "window.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using namespace sash;
+
+namespace sash {
+void bind_keyed(nb::module_& m);  // module_keyed.cpp
+}
 
 namespace {
 
@@ -63,85 +67,7 @@ Ref caught(Do&& work) {
     return Ref::steal(value);
 }
 
-nb::object python(Ref ref) { return nb::steal(ref.release()); }
-
 // --- arguments -----------------------------------------------------------------------------------
-
-// Any contiguous bytes of Python's, read where they lie.
-class Bytes {
-   public:
-    explicit Bytes(nb::handle object, bool writable = false) {
-        succeed(PyObject_GetBuffer(object.ptr(), &buffer_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE));
-    }
-    char* data() { return static_cast<char*>(buffer_.buf); }
-    ~Bytes() { PyBuffer_Release(&buffer_); }
-    Bytes(const Bytes&) = delete;
-    std::string_view view() const { return {static_cast<const char*>(buffer_.buf), static_cast<size_t>(buffer_.len)}; }
-
-   private:
-    Py_buffer buffer_{};
-};
-
-// A column as a list of objects, or as a contiguous buffer of int64 or float64 that stays alive with this.
-class ColumnArgument {
-   public:
-    explicit ColumnArgument(nb::handle rows, bool writable = false) {
-        if (PyTuple_Check(rows.ptr())) {
-            read_record(rows.ptr());
-            return;
-        }
-        if (PyList_Check(rows.ptr())) {
-            column_.objects = rows.ptr();
-            column_.size = static_cast<size_t>(PyList_GET_SIZE(rows.ptr()));
-            return;
-        }
-        int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-        succeed(PyObject_GetBuffer(rows.ptr(), &buffer_, flags));
-        open_ = true;
-        bool reals = buffer_.format && buffer_.format[0] == 'd';
-        (reals ? reinterpret_cast<const void*&>(column_.reals) : reinterpret_cast<const void*&>(column_.words)) =
-            buffer_.buf;
-        column_.size = buffer_.ndim ? static_cast<size_t>(buffer_.shape[0]) : 0;
-    }
-    ~ColumnArgument() {
-        if (open_) PyBuffer_Release(&buffer_);
-    }
-    ColumnArgument(const ColumnArgument&) = delete;
-
-    const Column& get() const { return column_; }
-    Output output() const {
-        return {static_cast<int64_t*>(buffer_.buf), static_cast<double*>(buffer_.buf), column_.objects};
-    }
-
-   private:
-    // (how many rows, one (words, nulls or None) for each input)
-    void read_record(PyObject* record) {
-        column_.size = static_cast<size_t>(PyLong_AsSize_t(PyTuple_GetItem(record, 0)));
-        for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(record); ++i) {
-            PyObject* input = PyTuple_GET_ITEM(record, i);
-            Column column;
-            column.words = static_cast<const int64_t*>(open_part(PyTuple_GetItem(input, 0), sizeof(int64_t)));
-            if (PyTuple_GetItem(input, 1) != Py_None)
-                column.nulls = static_cast<const uint8_t*>(open_part(PyTuple_GetItem(input, 1), 1));
-            inputs_.push_back(column);
-        }
-        column_.input_count = inputs_.size();
-        static const Column nothing{};
-        column_.inputs = inputs_.empty() ? &nothing : inputs_.data();
-    }
-    const void* open_part(PyObject* part, size_t item) {
-        parts_.push_back(std::make_unique<Bytes>(nb::handle(part)));
-        if (parts_.back()->view().size() != column_.size * item)
-            fail(ErrorKind::argument, "values: an input is not as long as the others.");
-        return parts_.back()->view().data();
-    }
-
-    Column column_;
-    std::vector<Column> inputs_;
-    std::vector<std::unique_ptr<Bytes>> parts_;
-    Py_buffer buffer_{};
-    bool open_ = false;
-};
 
 Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
     Bounds bounds{start.is_none() ? nullptr : start.ptr(), stop.is_none() ? nullptr : stop.ptr()};
@@ -314,94 +240,6 @@ bool seal_holds(nb::handle data) {
     return hash == hash64(view.data(), size, 0);
 }
 
-// --- many keys -------------------------------------------------------------------------------------
-
-// A batch on its way through the engine, and the anchors that are to be answered for.
-struct KeyedEngine {
-    Ref monoid;  // which the plan leans on
-    Keyed keyed;
-    std::vector<Anchor> anchors;
-};
-
-void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, bool instants, nb::handle codec,
-                const std::vector<int64_t>& sizes, bool closed_left, bool remembers) {
-    TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
-    if (instants) format.codec = Ref::borrow(codec.ptr());
-    auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
-    new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), sizes, closed_left, remembers), {}};
-}
-
-const int64_t* words_of(const std::unique_ptr<Bytes>& bytes) {
-    return bytes ? reinterpret_cast<const int64_t*>(bytes->view().data()) : nullptr;
-}
-const uint8_t* bytes_of(const std::unique_ptr<Bytes>& bytes) {
-    return bytes ? reinterpret_cast<const uint8_t*>(bytes->view().data()) : nullptr;
-}
-std::unique_ptr<Bytes> optional_bytes(nb::handle object) {
-    return object.is_none() ? nullptr : std::make_unique<Bytes>(object);
-}
-
-void begin_batch(KeyedEngine& engine, nb::handle schema, nb::handle array, size_t rows) {
-    if (array.is_none()) return engine.keyed.begin(nullptr, rows);
-    KeyColumns keys(schema.ptr(), array.ptr());
-    engine.keyed.begin(&keys, rows);
-}
-
-void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::handle deletes, nb::handle late,
-                 int64_t seq, nb::handle inputs, nb::handle status) {
-    Bytes time_bytes(times), status_bytes(status, true);
-    auto id_bytes = optional_bytes(ids), delete_bytes = optional_bytes(deletes), late_bytes = optional_bytes(late);
-    ColumnArgument columns(inputs);
-    engine.keyed.apply(reinterpret_cast<const int64_t*>(time_bytes.view().data()), words_of(id_bytes),
-                       bytes_of(delete_bytes), bytes_of(late_bytes), seq, columns.get(),
-                       reinterpret_cast<uint8_t*>(status_bytes.data()));
-}
-
-// The anchors' places in the stream.
-void show_anchors(KeyedEngine& engine, nb::handle seqs) {
-    Bytes bytes(seqs, true);
-    auto* seq = reinterpret_cast<int64_t*>(bytes.data());
-    for (size_t i = 0; i < engine.anchors.size(); ++i) seq[i] = engine.anchors[i].seq;
-}
-
-// One pair of (words, there) for each window size.
-class Rooms {
-   public:
-    Rooms(const nb::list& rooms, size_t rows) : outs(nb::len(rooms)) {
-        for (size_t i = 0; i < outs.size(); ++i) {
-            nb::tuple room = nb::cast<nb::tuple>(rooms[i]);
-            outs[i].words = reinterpret_cast<int64_t*>(open(room[0]));
-            outs[i].there = reinterpret_cast<uint8_t*>(open(room[1]));
-            outs[i].rows = rows;
-        }
-    }
-    std::vector<RecordOutput> outs;
-
-   private:
-    char* open(nb::handle part) {
-        held_.push_back(std::make_unique<Bytes>(part, true));
-        return held_.back()->data();
-    }
-    std::vector<std::unique_ptr<Bytes>> held_;
-};
-
-bool roll_batch(KeyedEngine& engine, nb::handle times, nb::handle inputs, const nb::list& rooms) {
-    Bytes time_bytes(times);
-    ColumnArgument columns(inputs);
-    Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
-    return engine.keyed.roll(reinterpret_cast<const int64_t*>(time_bytes.view().data()), columns.get(), all.outs);
-}
-
-// `fresh`, if wanted, says which anchors show something new.
-void answer_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle fresh) {
-    Rooms all(rooms, engine.anchors.size());
-    std::vector<RecordOutput>& outs = all.outs;
-    engine.keyed.answer(engine.anchors, outs);
-    if (fresh.is_none()) return;
-    Bytes mask(fresh, true);
-    engine.keyed.changed(engine.anchors, outs, reinterpret_cast<uint8_t*>(mask.data()));
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -554,43 +392,5 @@ not known, or kept along a spine, is None.
             "kinds"_a, "times"_a, "entries"_a, "rows"_a, "wide"_a)
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
 
-    nb::class_<KeyedEngine>(m, "Keyed")
-        .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "sizes"_a, "closed_left"_a,
-             "remembers"_a)
-        .def("begin", begin_batch, "schema"_a.none(), "array"_a.none(), "rows"_a)
-        .def("apply", apply_batch, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(), "seq"_a, "inputs"_a,
-             "status"_a)
-        .def(
-            "arrived",
-            [](KeyedEngine& e, nb::handle times, nb::handle status) {
-                Bytes t(times), s(status);
-                e.anchors = e.keyed.arrived(reinterpret_cast<const int64_t*>(t.view().data()),
-                                            reinterpret_cast<const uint8_t*>(s.view().data()));
-                return e.anchors.size();
-            },
-            "times"_a, "status"_a)
-        .def(
-            "between",
-            [](KeyedEngine& e, int64_t from, int64_t to) { return (e.anchors = e.keyed.between(from, to)).size(); },
-            "start"_a, "stop"_a)
-        .def("touched", [](KeyedEngine& e) { return (e.anchors = e.keyed.touched()).size(); })
-        .def("gone", [](KeyedEngine& e) { return (e.anchors = e.keyed.gone()).size(); })
-        .def("roll", roll_batch, "times"_a, "inputs"_a, "rooms"_a)
-        .def("anchors", show_anchors, "seqs"_a)
-        .def("answer", answer_anchors, "rooms"_a, "fresh"_a.none())
-        .def(
-            "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
-            "horizon"_a)
-        .def("dump",
-             [](KeyedEngine& e) {
-                 std::string bytes;
-                 e.keyed.dump(bytes);
-                 return python(python_bytes(bytes.size(), bytes.data()));
-             })
-        .def(
-            "load", [](KeyedEngine& e, nb::handle data) { return e.keyed.load(Bytes(data).view()); }, "data"_a)
-        .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
-        .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })
-        .def_prop_ro("result_kinds", [](KeyedEngine& e) { return python(e.keyed.plan().result_kinds()); })
-        .def_prop_ro("plain", [](KeyedEngine& e) { return e.keyed.plan().plain(); });
+    bind_keyed(m);
 }

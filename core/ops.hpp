@@ -280,6 +280,7 @@ struct LargeOp {
         for (size_t i = 0; i < records.count; ++i) {
             const int64_t* record = records.words + i * records.stride;
             bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
+            std::fill(out.begin(), out.end(), 0);  // a shorter list leaves nothing of a longer one behind it
             there[i] = seen ? op.table->lower(op, record, {}, out.data()) : op.counts;
             for (size_t j = 0; j < op.outputs; ++j) columns[j][i] = there[i] ? out[j] : 0;
         }

@@ -20,7 +20,8 @@ SOURCE = ROOT / "src" / "sash"
 # one layer with all its files.
 LAYERS = [
     *("errors", "_core", "times", "compiled", "monoid", "monoids", "state", "rows", "records", "columns"),
-    *("window", "policy", "tables", "answers", "rolling", "keyed", "testing", "draw", "tour"),
+    *("window", "policy", "asked", "tables", "foreign", "answers", "held", "stream", "progress", "rolling", "keyed"),
+    *("testing", "draw", "tour"),
 ]
 
 

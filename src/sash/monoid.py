@@ -83,7 +83,8 @@ class Monoid:
 
     `combine` must not change its arguments. States are shared between the nodes of a tree. A `timed` monoid gets
     `lift(value, time)` and `lower(state, start, stop)`; of nothing, both ends may be None. Where it is not `exact`,
-    rounding makes results depend, within their precision, on how the states were grouped.
+    rounding makes results depend, within their precision, on how the states were grouped. `returns` names the Arrow
+    type of its results, "float64" or "string", for tables that must know it beforehand.
 
     >>> from sash import Monoid, Window
     >>> text = Monoid(identity="", combine=lambda a, b: a + b, name="text")
@@ -106,6 +107,7 @@ class Monoid:
     timed: bool = False
     exact: bool = True
     arguments: tuple[tuple[str, Any], ...] = ()
+    returns: Any = None
     parts: tuple[Part, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:

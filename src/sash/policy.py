@@ -5,8 +5,10 @@ length and are refused. The horizon only grows; before the first watermark there
 """
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,8 +43,9 @@ def nanoseconds(duration: Any, argument: str) -> int:
         return (duration.days * 86400 + duration.seconds) * 10**9 + duration.microseconds * 1000
     if not isinstance(duration, str):
         raise KindError(f"{argument}: {shown(duration)} is no duration; {_WANTED}.")
-    parts = list(_DURATION.finditer(duration))
-    if not parts or "".join(part[0] for part in parts) != duration:
+    sign, text = (-1, duration[1:]) if duration.startswith("-") else (1, duration)
+    parts = list(_DURATION.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
         raise ArgumentError(f"{argument}: {shown(duration)} is no duration; {_WANTED}.")
     total = 0
     for part in parts:
@@ -54,7 +57,7 @@ def nanoseconds(duration: Any, argument: str) -> int:
         if unit not in _UNITS:
             raise ArgumentError(f"{argument}: {shown(duration)} has a unit that is not known; {_WANTED}.")
         total += int(part[1]) * _UNITS[unit]
-    return total
+    return sign * total
 
 
 def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) -> int:
@@ -70,7 +73,8 @@ def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) 
             f"{argument}: {shown(duration)} is no whole number of the times' unit, one {unit}; give a coarser one."
         )
     if not least <= ticks < 2**62:
-        raise ArgumentError(f"{argument}: {shown(duration)} is out of range; give one of at least {least}.")
+        wanted = f"of at least {least}" if least >= 0 else "that is smaller"
+        raise ArgumentError(f"{argument}: {shown(duration)} is out of range; give one {wanted}.")
     return ticks
 
 
@@ -119,3 +123,36 @@ class Horizon:
             reached = watermark - self.lateness
             self.at = reached if self.at is None else max(self.at, reached)
         return self.at
+
+    @property
+    def watermark(self) -> int | None:
+        """The greatest watermark so far."""
+        return None if self.at is None else self.at + self.lateness
+
+
+class Grid(NamedTuple):
+    """Slide boundaries, b = offset (mod every), and the panes that rows fall into.
+
+    >>> grid = Grid(every=10, offset=3, pane=5, pane_offset=3)
+    >>> grid.late_before(22), grid.next_boundary(13), grid.next_boundary(12)
+    (18, 23, 13)
+    """
+
+    every: int
+    offset: int
+    pane: int
+    pane_offset: int
+
+    @classmethod
+    def of(cls, every: int, offset: int, sizes: Iterable[int], resolution: int | None) -> "Grid":
+        """Give the grid whose panes every window is made of, or that of a resolution that was asked for."""
+        pane = gcd(every, *sizes) if resolution is None else resolution
+        return cls(every, offset % every, pane, offset % pane)
+
+    def late_before(self, horizon: int) -> int:
+        """Give the time before which rows are late: their pane ends at the horizon or before."""
+        return horizon - (horizon - self.pane_offset) % self.pane
+
+    def next_boundary(self, time: int) -> int:
+        """Give the first boundary after a time."""
+        return time + self.every - (time - self.offset) % self.every

@@ -1,12 +1,17 @@
-"""rolling: aggregates over the windows that end at each row of a table."""
+"""rolling: aggregates over the windows that end at each row of a table, or at each boundary of a grid."""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash import _core, tables
 from sash.answers import Answers, Definition
-from sash.errors import ArgumentError, KindError, shown
+from sash.asked import Asked
+from sash.progress import shown_on_terminal
+from sash.stream import boundary_columns, require_new, require_unlike, result_names
+
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def rolling(
@@ -17,13 +22,18 @@ def rolling(
     windows: Any,
     aggs: Any,
     per: str = "event",
-    closed: str = "right",
+    every: Any = None,
+    closed: str | None = None,
+    offset: Any = None,
+    resolution: Any = None,
     on_error: str = "null",
 ) -> Any:
     """Give the table with a column for each aggregate and window, its rows in the order they came in.
 
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows of its keys; rows of one time
-    are in each other's windows, as SQL's RANGE has it. Tables of pandas, polars and Arrow come back as what they were.
+    are in each other's windows, as SQL's RANGE has it. With `every` there is instead a row for each key and boundary b
+    of that grid, with the windows [b - size, b), as long as the largest of them holds something. Tables of pandas,
+    polars and Arrow come back as what they were.
 
     >>> from sash import monoids, rolling
     >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
@@ -31,61 +41,71 @@ def rolling(
     >>> sums["total_5"].to_pylist()
     [5, 7, 14]
     """
-    if per != "event":
-        raise ArgumentError(f'per: {shown(per)} is not known; give "event".')
+    emit = None if every is None else "final"
+    asked = Asked.of(
+        keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
+        closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+    )  # fmt: skip
     rows, back = tables.table_of(table, "table")
-    names = key_names(keys)
-    check_closed(closed)
-    tables.require_columns(rows, [*names, _checked_name(time, "time")], "keys")
-    definition = Definition.of(aggs, windows, tables.unit_of(rows, time))
-    tables.require_columns(rows, list(definition.monoid.columns), "aggs")
-    times, bad = tables.ticks(rows, time)
-    kinds = definition.kinds_in(rows)
-    engine = definition.engine(kinds, closed_left=closed == "left", remembers=False)
-    schema, array = tables.keys_of(rows, names)
-    engine.begin(schema, array, rows.num_rows)
-    answers = _answers(definition, engine, times, bad, definition.inputs_in(rows, kinds))
-    columns = answers.columns(on_error=on_error)
-    require_new(rows, columns)
-    if bad is not None:
-        columns = {name: tables.spread(column, ~bad) for name, column in columns.items()}
-    return back(tables.with_columns(rows, columns))
+    tables.require_columns(rows, asked.keys, "keys")
+    tables.require_columns(rows, [asked.time], "time")
+    definition = Definition.of(asked, rows)
+    give = _of_rows if every is None else _of_boundaries
+    return back(give(rows, asked, definition))
 
 
-def _answers(definition: Definition, engine: _core.Keyed, times: Any, bad: Any, inputs: Any) -> Answers:
+class _Rows:
+    """The rows of a table, on their way through an engine."""
+
+    def __init__(self, table: Any, asked: Asked, definition: Definition) -> None:
+        self.table = table
+        self.definition = definition
+        self.times, self.bad = tables.ticks(table, asked.time)
+        self.engine = definition.engine(asked, remembers=False)
+        self.inputs = definition.inputs_in(table)
+        schema, array = tables.keys_of(table, asked.keys)
+        self.engine.begin(schema, array, table.num_rows)
+
+    def apply(self) -> NDArray[np.uint8]:
+        """Put all rows that have a time into their windows."""
+        status = np.empty(len(self.times), dtype=np.uint8)
+        late = None if self.bad is None else np.ascontiguousarray(self.bad, dtype=np.uint8)
+        self.engine.apply(self.times, None, None, late, 0, self.inputs, status)
+        return status
+
+    def values(self, names: list[str], seqs: NDArray[np.int64]) -> Any:
+        """Give columns of rows by their places."""
+        return self.table.select(names).take(tables.arrow().array(seqs))
+
+
+def _of_rows(table: Any, asked: Asked, definition: Definition) -> Any:
+    rows = _Rows(table, asked, definition)
+    total = len(rows.times)
+    with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
+        answers = _row_answers(rows, definition, rows.engine)
+    columns = answers.columns(on_error=asked.on_error)
+    require_new(table, columns)
+    if rows.bad is not None:
+        columns = {name: tables.spread(column, ~rows.bad) for name, column in columns.items()}
+    return tables.with_columns(table, columns)
+
+
+def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> Answers:
     """Go along the rows of each key once, where that is enough; otherwise by way of the engine."""
-    answers = Answers(definition, engine, len(times))
-    if bad is None and engine.roll(times, inputs, answers.rooms):
+    answers = Answers(definition, engine, len(rows.times))
+    plain = rows.bad is None and not definition.foreign
+    if plain and engine.roll(rows.times, rows.inputs, answers.rooms):
         return answers
-    status = np.empty(len(times), dtype=np.uint8)
-    late = None if bad is None else np.ascontiguousarray(bad, dtype=np.uint8)
-    engine.apply(times, None, None, late, 0, inputs, status)
-    answers = Answers(definition, engine, engine.arrived(times, status))
-    engine.answer(answers.rooms, None)
-    return answers
+    status = rows.apply()
+    return Answers(definition, engine, engine.arrived(rows.times, status)).ask(rows.values)
 
 
-def require_new(table: Any, columns: dict[str, Any]) -> None:
-    """Refuse results whose names the table has already."""
-    for name in columns:
-        if name in table.column_names:
-            raise ArgumentError(f"aggs: the table has a column {shown(name)} already; give the aggregate another name.")
-
-
-def key_names(keys: Any) -> list[str]:
-    """Give the names of the key columns as a list."""
-    if keys is None:
-        return []
-    return [_checked_name(name, "keys") for name in ([keys] if isinstance(keys, str) else list(keys))]
-
-
-def check_closed(closed: Any) -> None:
-    """Refuse what is no side of a window."""
-    if closed not in ("right", "left"):
-        raise ArgumentError(f'closed: {shown(closed)} is not known; give "right" or "left".')
-
-
-def _checked_name(name: Any, argument: str) -> str:
-    if not isinstance(name, str):
-        raise KindError(f"{argument}: {shown(name)} is no name of a column; give a str.")
-    return name
+def _of_boundaries(table: Any, asked: Asked, definition: Definition) -> Any:
+    require_unlike(result_names(definition, asked))
+    rows = _Rows(table, asked, definition)
+    rows.apply()
+    count = rows.engine.boundaries(_LOWEST, _HIGHEST)
+    with shown_on_terminal("rolling", count, lambda: rows.engine.progress):
+        answers = Answers(definition, rows.engine, count).ask(rows.values)
+    bounds = boundary_columns(definition, rows.engine, asked, table.schema, count)
+    return tables.with_columns(bounds, answers.columns(on_error=asked.on_error))

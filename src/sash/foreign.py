@@ -1,0 +1,159 @@
+"""Aggregates that run in Python, over the rows that the core says are in each window.
+
+The core keeps the rows in order and knows which of them an anchor's window holds; here the values are lifted, combined
+along each key by two stacks, and lowered. What raises gives null for the windows that it is in.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import _core
+from sash.monoid import Monoid
+from sash.monoids import stable_hash
+
+_NOTHING = None  # the state of rows without a value
+
+
+class Spans(NamedTuple):
+    """Anchors by key and time, and the stretch of rows in each one's windows."""
+
+    order: NDArray[np.uint32]
+    start: NDArray[np.int64]  # a row for each window
+    stop: NDArray[np.int64]
+    seqs: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, engine: _core.Keyed, windows: int) -> "Spans":
+        """Give those of the engine's anchors."""
+        order, start, stop, seqs, times = engine.spans()
+        words = [np.frombuffer(part, dtype=np.int64) for part in (start, stop, seqs, times)]
+        return cls(
+            np.frombuffer(order, dtype=np.uint32),
+            words[0].reshape(windows, -1),
+            words[1].reshape(windows, -1),
+            *words[2:],
+        )
+
+
+class Failure(NamedTuple):
+    """What a user's function raised."""
+
+    error: Exception
+
+
+class _Failed(Exception):
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Fold:
+    """One aggregate at work on the rows of some anchors."""
+
+    def __init__(self, monoid: Monoid, rows: Sequence[Sequence[Any]], times: Sequence[Any]) -> None:
+        """Take the columns that it reads, and the rows' times."""
+        self.monoid = monoid
+        self.states = [self._lifted(values, time) for values, time in zip(zip(*rows, strict=True), times, strict=True)]
+
+    def _lifted(self, values: tuple[Any, ...], time: Any) -> Any:
+        if any(value is None for value in values):
+            return _NOTHING
+        value, lift = values[0] if len(values) == 1 else values, self.monoid.lift
+        if lift is None:
+            return value
+        try:
+            return lift(value, time) if self.monoid.timed else lift(value)
+        except Exception as error:
+            return Failure(error)
+
+    def results(self, spans: Spans, window: int, stretches: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Give a result for each anchor, by key and time; `Failure` where something raised."""
+        stacks = _Stacks(self.joined, self.states)
+        bounds = zip(spans.start[window].tolist(), spans.stop[window].tolist(), strict=True)
+        return [self._result(stacks, *bound, stretch) for bound, stretch in zip(bounds, stretches, strict=True)]
+
+    def _result(self, stacks: "_Stacks", start: int, stop: int, stretch: tuple[Any, Any]) -> Any:
+        try:
+            state = self._state(stacks, start, stop)
+            if state is _NOTHING:
+                return None
+            lower = self.monoid.lower
+            if lower is None:
+                return state
+            return lower(state, *stretch) if self.monoid.timed else lower(state)
+        except _Failed as failed:
+            return Failure(failed.error)
+        except Exception as error:
+            return Failure(error)
+
+    def _state(self, stacks: "_Stacks", start: int, stop: int) -> Any:
+        try:
+            return stacks.answer(start, stop)
+        except Exception:  # the stacks are half made; whether this window itself fails, its own rows tell
+            stacks.restart(start)
+            state = _NOTHING
+            for i in range(start, stop):
+                state = self.joined(state, self.states[i])
+            return state
+
+    def joined(self, a: Any, b: Any) -> Any:
+        """Combine two states, either of which may be that of nothing."""
+        for state in (a, b):
+            if isinstance(state, Failure):
+                raise _Failed(state.error)
+        if a is _NOTHING:
+            return b
+        return a if b is _NOTHING else self.monoid.combine(a, b)
+
+
+class _Stacks:
+    """Two stacks over a list of states: stretches whose ends never go back cost a few combines each."""
+
+    def __init__(self, combine: Callable[[Any, Any], Any], states: list[Any]) -> None:
+        self.combine, self.states = combine, states
+        self.restart(0)
+
+    def restart(self, start: int) -> None:
+        """Begin anew."""
+        self.front: list[Any] = []  # suffixes, the shortest first
+        self.front_stop = self.stop = start
+        self.back: Any = _NOTHING
+
+    def answer(self, start: int, stop: int) -> Any:
+        """Give what the states from start to stop combine to."""
+        if start >= self.stop:
+            self.restart(start)
+        while self.stop < stop:
+            self.back = self.combine(self.back, self.states[self.stop])
+            self.stop += 1
+        if start > self.front_stop:
+            self._flip(start)
+        left = self.front_stop - start
+        return self.combine(self.front[left - 1], self.back) if left > 0 else self.combine(_NOTHING, self.back)
+
+    def _flip(self, start: int) -> None:
+        self.front, state = [], _NOTHING
+        for i in range(self.stop - 1, start - 1, -1):
+            state = self.combine(self.states[i], state)
+            self.front.append(state)
+        self.front_stop, self.back = self.stop, _NOTHING
+
+
+def hashed(columns: Iterable[Sequence[Any]], rows: int) -> NDArray[np.int64]:
+    """Give a hash of each row's results, by which to see that they changed."""
+    hashes = np.zeros(rows, dtype=np.int64)
+    for column in columns:
+        own = np.fromiter((_hash_of(value) for value in column), dtype=np.int64, count=rows)
+        hashes = hashes * np.int64(1_000_003) ^ own
+    return hashes
+
+
+def _hash_of(value: Any) -> int:
+    try:
+        number = stable_hash(value)
+    except Exception:  # a list, a dict: what it looks like tells as much
+        number = stable_hash(repr(value))
+    return number - 2**64 if number >= 2**63 else number
