@@ -67,7 +67,9 @@ const int64_t* Keyed::known(const Run& rows, size_t level, uint64_t from, uint64
     for (size_t i = 0; i < level; ++i) span *= Run::kFan;
     uint64_t oldest = (rows.dropped() + span - 1) / span;
     Run::Level& blocks = rows.level(level);
-    if (blocks.count == 0 || from < blocks.first || from > blocks.first + blocks.count + kGap) {
+    uint64_t end = blocks.first + blocks.count;
+    bool gap = from > end && (from > end + kGap || end < oldest);  // too wide, or of rows that have gone
+    if (blocks.count == 0 || from < blocks.first || gap) {
         blocks.first = from;
         blocks.count = 0;
     } else if (oldest > blocks.first + blocks.count / 2) {  // half of them are of rows that have gone

@@ -246,6 +246,7 @@ void changed_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extr
     Bytes bytes(change, true);
     std::vector<int64_t> marks = engine.keyed.marks(engine.anchors, all.outs, Optional<int64_t>(extra).get());
     if (!watched) return engine.keyed.changed(engine.anchors, marks, data_of<uint8_t>(bytes));
+    engine.watched.clear();  // until the next batch there is nothing to see
     for (size_t i = 0; i < marks.size(); ++i)
         data_of<uint8_t>(bytes)[i] = marks[i] == engine.marks[i] ? Keyed::same
                                      : marks[i]                  ? Keyed::fresh

@@ -73,7 +73,6 @@ def test_a_repeated_insert_counts_once():
     assert picked(again, "i", "x", "n_10", "total_10") == [(3, 4, 3, 7)]
 
 
-
 @pytest.mark.parametrize("ids", [[1, 2, 3], [3, 1, 2]], ids=str)
 def test_events_at_one_time_stand_in_the_order_of_their_ids(ids):
     """Ids order by their own value, so that the order of arrival does not matter."""
@@ -294,7 +293,6 @@ def longest(a: str, b: str) -> str:
 
 def saturating(a: int, b: int) -> int:
     return min(a + b, 100)
-
 
 
 def test_a_compiled_monoid():

@@ -440,7 +440,8 @@ def boundary_columns(definition: Definition, engine: Any, asked: Asked, schema: 
     engine.anchors(ends, True)
     kind = tables.time_kind(schema.field(asked.time).type)
     if len(definition.windows) == 1:
-        columns["window_start"] = tables.times_of(tables.minus(ends, definition.largest), kind)
+        starts = tables.minus(ends, definition.largest)
+        columns["window_start"] = tables.times_of(starts, kind, starts == LOWEST)  # that is, too far back to say
     columns["window_end"] = tables.times_of(ends, kind)
     metadata = None if asked.resolution is None else {"sash.resolution": policy.name_of(asked.resolution)}
     return pa.table(columns).replace_schema_metadata(metadata)

@@ -137,10 +137,11 @@ def evaluated(table: Any, what: Any) -> Any:
         ) from None
 
 
-def times_of(ticks: NDArray[np.int64], kind: Any) -> Any:
+def times_of(ticks: NDArray[np.int64], kind: Any, nulls: NDArray[np.bool_] | None = None) -> Any:
     """Give ticks as a column of times."""
     pa = arrow()
-    return pa.array(ticks).view(kind) if pa.types.is_timestamp(kind) else pa.array(ticks)
+    column = pa.array(ticks, mask=nulls if nulls is not None and nulls.any() else None)
+    return column.view(kind) if pa.types.is_timestamp(kind) else column
 
 
 def time_kind(kind: Any) -> Any:
