@@ -32,7 +32,7 @@ REPEATS = 3
 
 def claims() -> list[Claim]:
     """Give each claim as a sentence, what was found, and the bound it may not exceed."""
-    return [*pushes(), *one_key(), *functions(), *zipf(), *memory(), *late_events()]
+    return [*pushes(), *boundaries(), *one_key(), *functions(), *zipf(), *memory(), *late_events()]
 
 
 # --- a stream of 20,000 keys ----------------------------------------------------------------------
@@ -124,6 +124,53 @@ def _pandas(frame: pd.DataFrame, columns: list[str]) -> pa.Table:
         rolled = frame.groupby("k")["x"].rolling(window)
         found[column] = getattr(rolled, methods[agg])().to_numpy().astype(np.int64)
     return pa.table(found)
+
+
+# --- boundaries -----------------------------------------------------------------------------------
+
+
+def boundaries() -> list[Claim]:
+    """Every minute of 30 days for 100 keys, final, over windows of an hour and of a day."""
+    events = _events(np.random.default_rng(SEED).integers(0, 100, ROWS))
+    for window in ("1h", "24h"):
+        theirs = _duckdb_minutes(events, window)
+        ours = pa.concat_tables(_minutes(events, window))
+        ours = ours.rename_columns([name.removesuffix(f"_{window}") for name in ours.column_names])
+        frames = [t.to_pandas().sort_values(["k", "window_end"], ignore_index=True) for t in (ours, theirs)]
+        frames[0] = frames[0].drop(columns="window_start")
+        if not frames[0].equals(frames[1].astype(frames[0].dtypes)):
+            raise SystemExit(f"every minute of {window}: a wrong answer; nothing was measured.")
+    hour_s, day_s = _in_turn(lambda: _minutes(events, "1h"), lambda: _minutes(events, "24h"))
+    print(
+        f"  every minute of 1h {hour_s:.2f} s ({ROWS / hour_s / 1e6:.2f}M events/s), of 24h {day_s:.2f} s", flush=True
+    )
+    return [("every minute, final, window of 24h / 1h", day_s / hour_s, 1.5)]
+
+
+def _minutes(events: pa.Table, window: str) -> list[pa.Table]:
+    aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
+    kw = KeyedWindows(keys=["k"], time="t", windows=[window], aggs=aggs, every="1 minute", emit="final")
+    out = [kw.push(events.slice(at, BATCH)) for at in range(0, ROWS, BATCH)]
+    return [*out, kw.flush()]
+
+
+def _duckdb_minutes(events: pa.Table, window: str) -> pa.Table:
+    """Give the same from all minutes of all keys, empty ones too, and windows of so many rows of them."""
+    before = f"ROWS BETWEEN {60 * int(window.removesuffix('h')) - 1} PRECEDING AND CURRENT ROW"
+    query = f"""
+        WITH minutes AS (
+            SELECT unnest(generate_series(TIMESTAMP '1970-01-01', TIMESTAMP '1970-02-01', INTERVAL 1 MINUTE)) m),
+        panes AS (
+            SELECT k, time_bucket(INTERVAL 1 MINUTE, t) m, count(*) n, sum(x) s, max(x) top FROM events GROUP BY ALL),
+        whole AS (SELECT a.k, minutes.m, n, s, top FROM (SELECT DISTINCT k FROM events) a CROSS JOIN minutes
+                  LEFT JOIN panes ON a.k = panes.k AND minutes.m = panes.m)
+        SELECT k, m + INTERVAL 1 MINUTE AS window_end, n::BIGINT n, s::BIGINT total, top::BIGINT top FROM (
+            SELECT k, m, sum(n) OVER w n, sum(s) OVER w s, max(top) OVER w top FROM whole
+            WINDOW w AS (PARTITION BY k ORDER BY m {before})) WHERE n > 0"""
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.register("events", events)
+        return connection.execute(query).to_arrow_table()
 
 
 # --- offline, one key -----------------------------------------------------------------------------

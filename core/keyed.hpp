@@ -177,7 +177,8 @@ class Keyed {
     std::vector<uint32_t> by_key_and_time(const std::vector<Anchor>& anchors) const;
     void answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
                     std::vector<RecordOutput>& outs);
-    bool goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window) const;
+    bool goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window,
+                    uint32_t& last_from) const;
     int64_t edge_of(int64_t time, size_t window) const;
     int64_t first_in(int64_t time, size_t window) const;  // the first time in its window
     uint32_t from_of(const Run& rows, uint32_t hint, int64_t time, size_t window) const;

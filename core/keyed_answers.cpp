@@ -107,7 +107,9 @@ void Keyed::fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* reco
 
 class Keyed::Slider {
    public:
-    Slider(const Keyed& keyed, const Run& rows) : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()) {
+    // `last` is where the last stretch starts.
+    Slider(const Keyed& keyed, const Run& rows, uint32_t last)
+        : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()), last_(last) {
         back_.resize(words_);
         Plan::clear(back_.data());
     }
@@ -137,40 +139,47 @@ class Keyed::Slider {
         front_from_ = front_to_ = to_ = from;
         Plan::clear(back_.data());
     }
-    // All rows so far become suffixes; what comes later starts anew.
+    // All rows so far become suffixes, those at which a stretch may start; what comes later starts anew.
     void flip(uint32_t from) {
         const Plan& plan = *keyed_.plan_;
         front_from_ = from;
         front_to_ = to_;
-        front_.resize(size_t{front_to_ - front_from_} * words_);
-        for (uint32_t i = front_to_; i-- > front_from_;) {
-            int64_t* record = front_.data() + size_t{i - front_from_} * words_;
+        uint32_t end = std::min(last_ + 1, front_to_);
+        front_.resize(size_t{end - front_from_ + 1} * words_);
+        int64_t* later = front_.data() + size_t{end - front_from_} * words_;
+        keyed_.fold(rows_, end, front_to_, later);
+        for (uint32_t i = end; i-- > front_from_; later -= words_) {
+            int64_t* record = later - words_;
             Plan::clear(record);
             keyed_.fold_rows(rows_, i, i + 1, record);
-            if (i + 1 < front_to_) plan.join(record, record + words_, 0, 1);
+            if (later[kRows]) plan.join(record, later, 0, 1);
         }
         Plan::clear(back_.data());
     }
 
     const Keyed& keyed_;
     const Run& rows_;
-    uint32_t words_, front_from_ = 0, front_to_ = 0, to_ = 0;
+    uint32_t words_, last_, front_from_ = 0, front_to_ = 0, to_ = 0;
     std::vector<int64_t> front_, back_;
 };
 
-// Going along costs about three combines for each row on the way; by blocks an answer costs some for each level.
-bool Keyed::goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window) const {
+// Going along costs some combines for each row that windows take up or leave behind on the way; by blocks an answer
+// costs some for each level.
+bool Keyed::goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window,
+                       uint32_t& last_from) const {
     constexpr size_t kMost = size_t{1} << 28;  // bytes of suffixes
-    uint32_t from = from_of(rows, 0, first.time, window), to = to_of(rows, from, last.time);
-    size_t way = to - from, block = shape_.block;
-    if (way * plan_->words() * sizeof(int64_t) > kMost) return false;
-    size_t seen = to_of(rows, from, first.time) - from, each = seen;
+    uint32_t from = from_of(rows, 0, first.time, window), to = to_of(rows, from, first.time);
+    last_from = from_of(rows, from, last.time, window);
+    uint32_t last_to = to_of(rows, to, last.time);
+    size_t seen = to - from, each = seen, block = shape_.block;
     if (seen >= 4 * block) {
         each = block;
         for (size_t blocks = seen / block; blocks > 0; blocks /= Run::kFan)
             each += std::min<size_t>(blocks, 2 * Run::kFan);
     }
-    return anchors * each > 3 * way;
+    size_t left = last_from - from, taken = last_to - to;
+    if (left * plan_->words() * sizeof(int64_t) > kMost) return false;
+    return anchors * each > 2 * (left + taken + each) + anchors;
 }
 
 // Anchors of one key, in time order. Few rows are folded anew for each; many are gone along.
@@ -181,8 +190,10 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t firs
     std::vector<int64_t> record(plan_->words());
     for (size_t w = 0; w < frame_.sizes.size(); ++w) {
         std::unique_ptr<Slider> slider;
-        if (rows.size() > kFew && goes_along(rows, anchors[order[first]], anchors[order[last - 1]], last - first, w))
-            slider = std::make_unique<Slider>(*this, rows);
+        uint32_t last_from;
+        const Anchor &oldest = anchors[order[first]], &newest = anchors[order[last - 1]];
+        if (rows.size() > kFew && goes_along(rows, oldest, newest, last - first, w, last_from))
+            slider = std::make_unique<Slider>(*this, rows, last_from);
         uint32_t from = rows.find(first_in(anchors[order[first]].time, w), shape_), to = from;
         for (size_t i = first; i < last; ++i) {
             int64_t time = anchors[order[i]].time;
