@@ -52,6 +52,7 @@ class Keyed {
     void begin(const KeyColumns* keys, size_t rows);
     size_t live_keys() const { return windows_.size() - free_.size(); }
     size_t live_rows() const { return rows_; }
+    size_t live_bytes() const { return rows_ * shape_.stride * sizeof(int64_t) + live_keys() * sizeof(KeyWindow); }
     const std::string& key_of(uint32_t slot) const { return windows_[slot].key; }
     const std::vector<uint32_t>& batch_slots() const { return slots_; }
 
@@ -85,12 +86,19 @@ class Keyed {
     // Boundaries up to `until` that the batch at hand will change, by key and time; before it is applied.
     std::vector<Anchor> watch(const int64_t* times, const uint8_t* late, int64_t until) const;
 
+    // The first row that is not before a time, or the first boundary after it that has something to show; and the last
+    // time of a row, or of a delete that waits for one. False: there is none.
+    bool pending(int64_t from, int64_t& time) const;
+    bool newest(int64_t& time) const;
+
     enum Change : uint8_t { same, fresh, emptied };
     // What anchors show now, hashed; `extra` is what Python knows of them, or null. Nothing: an empty window.
     std::vector<int64_t> marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
                                const int64_t* extra) const;
     // Which rows show something new; remembers what they show now.
     void changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
+    // All rows have been shown, nobody remembers as what.
+    void mark_all();
 
     // --- answers (keyed_answers.cpp) --------------------------------------------------------------------
 
@@ -169,6 +177,7 @@ class Keyed {
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
     bool is_empty(const Anchor& boundary) const;
+    bool first_boundary(const Run& rows, int64_t from, int64_t& boundary) const;
 
     // answers
     bool rolls(const Column& inputs) const;

@@ -80,12 +80,16 @@ bool Keyed::next_boundary(int64_t time, int64_t& boundary) const {
     return !__builtin_add_overflow(time, frame_.every - past_on(time, frame_.every, frame_.offset), &boundary);
 }
 
+bool Keyed::first_boundary(const Run& rows, int64_t from, int64_t& boundary) const {
+    return rows.size() && next_boundary(std::max(from, rows.time(0, shape_)), boundary);
+}
+
 std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) const {
     std::vector<Anchor> anchors;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         const Run& rows = windows_[slot].rows;
         int64_t boundary;
-        if (!rows.size() || !next_boundary(std::max(from, rows.time(0, shape_)), boundary)) continue;
+        if (!first_boundary(rows, from, boundary)) continue;
         for (uint32_t at = 0; boundary <= to;) {
             at = rows.find_from(at, minus(boundary, largest_), shape_);
             if (at == rows.size()) break;
@@ -124,6 +128,41 @@ std::vector<Anchor> Keyed::watch(const int64_t* times, const uint8_t* late, int6
     return anchors;
 }
 
+bool Keyed::pending(int64_t from, int64_t& time) const {
+    bool found = false;
+    for (const KeyWindow& window : windows_) {
+        const Run& rows = window.rows;
+        int64_t own;
+        if (!rows.size()) continue;
+        if (frame_.every) {
+            if (!first_boundary(rows, from, own)) continue;
+            uint32_t at = rows.find(minus(own, largest_), shape_);
+            if (at == rows.size()) continue;
+            if (rows.time(at, shape_) >= own && !next_boundary(rows.time(at, shape_), own)) continue;
+        } else {
+            uint32_t at = rows.find(from, shape_);
+            if (at == rows.size()) continue;
+            own = rows.time(at, shape_);
+        }
+        time = found ? std::min(time, own) : own;
+        found = true;
+    }
+    return found;
+}
+
+bool Keyed::newest(int64_t& time) const {
+    bool found = false;
+    auto see = [&](int64_t own) {
+        time = found ? std::max(time, own) : own;
+        found = true;
+    };
+    for (const KeyWindow& window : windows_) {
+        if (window.rows.size()) see(window.rows.time(window.rows.size() - 1, shape_));
+        if (!window.awaited.empty()) see(window.awaited.back().first);
+    }
+    return found;
+}
+
 bool Keyed::is_empty(const Anchor& boundary) const {
     const Run& rows = windows_[boundary.slot].rows;
     uint32_t at = rows.find(minus(boundary.time, largest_), shape_);
@@ -143,6 +182,12 @@ std::vector<int64_t> Keyed::marks(const std::vector<Anchor>& anchors, const std:
         marks[i] = static_cast<int64_t>(hash64(shown.data(), shown.size() * sizeof(int64_t), 1) | 1);
     }
     return marks;
+}
+
+void Keyed::mark_all() {
+    for (KeyWindow& window : windows_)
+        for (uint32_t i = 0; i < window.rows.size(); ++i)
+            window.rows.row(i, shape_)[Run::kMark] = 2;  // which no hash is
 }
 
 void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change) {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arguments.hpp"
+#include "hash.hpp"
 #include "keyed.hpp"
 #include "packed.hpp"
 
@@ -141,6 +142,17 @@ void begin_batch(KeyedEngine& engine, nb::handle schema, nb::handle array, size_
     engine.keyed.begin(&keys, rows);
 }
 
+void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle into) {
+    KeyColumns keys(schema.ptr(), array.ptr());
+    Bytes bytes(into, true);
+    std::string key;
+    for (size_t row = 0; row < keys.rows(); ++row) {
+        key.clear();
+        keys.append(key, row);
+        data_of<int32_t>(bytes)[row] = static_cast<int32_t>(hash64(key.data(), key.size(), 1) % count);
+    }
+}
+
 void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::handle deletes, nb::handle late,
                  int64_t seq, nb::handle inputs, nb::handle status) {
     Bytes time_bytes(times), status_bytes(status, true);
@@ -262,6 +274,8 @@ nb::object spans_of(KeyedEngine& engine) {
 }  // namespace
 
 void bind_keyed(nb::module_& m) {
+    m.def("buckets", buckets_of, "schema"_a, "array"_a, "count"_a, "into"_a,
+          "Write which of so many buckets each row's key belongs to, the same in every process.");
     nb::class_<KeyedEngine>(m, "Keyed")
         .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "frame"_a)
         .def("begin", begin_batch, "schema"_a.none(), "array"_a.none(), "rows"_a)
@@ -306,6 +320,20 @@ void bind_keyed(nb::module_& m) {
              })
         .def(
             "load", [](KeyedEngine& e, nb::handle data) { return e.keyed.load(Bytes(data).view()); }, "data"_a)
+        .def(
+            "pending",
+            [](KeyedEngine& e, int64_t from) {
+                int64_t time;
+                return e.keyed.pending(from, time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
+            },
+            "start"_a)
+        .def_prop_ro("newest",
+                     [](KeyedEngine& e) {
+                         int64_t time;
+                         return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
+                     })
+        .def("mark_all", [](KeyedEngine& e) { e.keyed.mark_all(); })
+        .def_prop_ro("live_bytes", [](KeyedEngine& e) { return e.keyed.live_bytes(); })
         .def_prop_ro("progress", [](KeyedEngine& e) { return e.keyed.progress(); })
         .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
         .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })

@@ -20,7 +20,20 @@ SOURCE = ROOT / "src" / "sash"
 # one layer with all its files.
 LAYERS = [
     *("errors", "_core", "times", "compiled", "monoid", "monoids", "state", "rows", "records", "columns"),
-    *("window", "policy", "asked", "tables", "foreign", "answers", "held", "stream", "progress", "rolling", "keyed"),
+    *(
+        "window",
+        "policy",
+        "asked",
+        "tables",
+        "foreign",
+        "answers",
+        "held",
+        "stream",
+        "panes",
+        "progress",
+        "rolling",
+        "keyed",
+    ),
     *("testing", "draw", "tour"),
 ]
 

@@ -99,11 +99,15 @@ class Stream:
 
     def push(self, table: Any, watermark: Any) -> Any:
         """Take a batch and give what is due."""
+        return self.step(table, self.newest if watermark is None else self._ticks(watermark))[0]
+
+    def step(self, table: Any, watermark: int | None) -> tuple[Any, Any]:
+        """Take a batch and give what is due, and the rows that made a difference."""
         self._require_types(table)
-        rows_in = table.num_rows
+        rows_in = self._rows_in(table)
         table, times, bad = self._readable(table)
         inputs = self._inputs(table)
-        horizon = self.horizon.advance(self.newest if watermark is None else self._ticks(watermark))
+        horizon = self.horizon.advance(watermark)
         late = np.zeros(len(times), dtype=bool) if horizon is None else times < self._late_before(horizon)
         if not late.all():
             newest = int(times[~late].max())
@@ -116,7 +120,48 @@ class Stream:
         result = self._due(table, times, status)
         self.seq += len(times)
         self.expire()
-        return result
+        mattered = np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
+        return result, table if mattered.all() else table.filter(tables.arrow().array(mattered))
+
+    def replay(self, table: Any) -> None:
+        """Take rows again that made a difference before: nothing is late, and nothing is shown."""
+        times, _ = tables.ticks(table, self.asked.time)
+        inputs = self._inputs(table)
+        self.begin(table)
+        before = dict(self.counts)
+        status = self._taken(times, np.zeros(len(times), dtype=bool), inputs)
+        self.counts.update(before)
+        self.held.add(table, self.seq, status == INSERTED, times)
+        self.seq += len(times)
+
+    def resume(self, position: dict[str, Any]) -> None:
+        """Go on from a position, all rows up to it having been taken again."""
+        own = self.seq
+        self.restore_position(position)
+        self.seq = own
+        self.engine.mark_all()
+        self.engine.gone()
+        self.engine.touched()
+        self.expire()
+
+    @property
+    def bytes_held(self) -> int:
+        """About how much memory it takes."""
+        return int(self.engine.live_bytes + self.held.table.nbytes)
+
+    def due_at(self) -> int | None:
+        """Give the watermark at which there will be something to do without new rows: to show, or to let go of all."""
+        newest = self.engine.newest
+        if newest is None:
+            return None
+        times = [self._clean_at(newest), self._shown_at()]
+        return min(time for time in times if time is not None)
+
+    def _clean_at(self, newest: int) -> int:
+        return newest + self.definition.largest + self.horizon.lateness + 1
+
+    def _shown_at(self) -> int | None:
+        raise NotImplementedError
 
     def expire(self) -> None:
         """Let go of what no result that is still to come can see."""
@@ -125,6 +170,9 @@ class Stream:
             bound = min(max(self._retained_after(horizon), LOWEST), HIGHEST)
             self.engine.expire(bound, max(self._late_before(horizon), LOWEST))
             self.held.expire(bound)
+
+    def _rows_in(self, table: Any) -> int:
+        return int(table.num_rows)
 
     def _late_before(self, horizon: int) -> int:
         raise NotImplementedError
@@ -294,6 +342,15 @@ class EventStream(Stream):
     def _retained_after(self, horizon: int) -> int:
         return horizon - self.definition.largest - (self.asked.closed == "left")
 
+    def _clean_at(self, newest: int) -> int:
+        return super()._clean_at(newest) + (self.asked.closed == "left")
+
+    def _shown_at(self) -> int | None:
+        if self.asked.emit != "final":
+            return None
+        first = self.engine.pending(self.finished)
+        return None if first is None else first + 1 + self.horizon.lateness
+
     def _due(self, table: Any, times: Any, status: Any) -> Any:
         if self.asked.emit == "arrival":
             return self._arrived(table, times, status)
@@ -370,6 +427,15 @@ class BoundaryStream(Stream):
 
     def _retained_after(self, horizon: int) -> int:
         return self.grid.next_boundary(horizon) - self.definition.largest - 1
+
+    def _clean_at(self, newest: int) -> int:
+        return super()._clean_at(newest) + self.grid.every
+
+    def _shown_at(self) -> int | None:
+        if self.asked.emit == "update":
+            return self.engine.pending(self.shown)
+        first = self.engine.pending(self.finished)
+        return None if first is None else first + self.horizon.lateness
 
     def _applied(self, table: Any, times: NDArray[np.int64], late: Any, inputs: Any) -> NDArray[np.uint8]:
         self.begin(table)

@@ -99,7 +99,7 @@ def _plain_key(column: Any) -> Any:
         )
     if str(column.type) in ("string_view", "binary_view"):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
-    return _one_array(column)
+    return one_array(column)
 
 
 def with_columns(table: Any, columns: dict[str, Any]) -> Any:
@@ -211,9 +211,9 @@ def ids_of(column: Any) -> Any:
     pa = arrow()
     kind = column.type
     if pa.types.is_decimal(kind):
-        return _decimal_bytes(_one_array(column))
+        return _decimal_bytes(one_array(column))
     if _is_text(kind):
-        text = _one_array(column.cast(pa.large_binary()))
+        text = one_array(column.cast(pa.large_binary()))
         _, offsets, data = text.buffers()
         where = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
         return np.ascontiguousarray(where), data or b""
@@ -231,7 +231,8 @@ def ids_of(column: Any) -> Any:
     raise KindError(f"id: a column of {kind} identifies nothing; give numbers, text, dates, timestamps or decimals.")
 
 
-def _one_array(column: Any) -> Any:
+def one_array(column: Any) -> Any:
+    """Give a column in one piece."""
     combined = column.combine_chunks()
     if not hasattr(combined, "chunks"):
         return combined

@@ -1,0 +1,98 @@
+"""rolling over a streaming DataFrame: pack, bucket, keep state, unpack."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from sash.asked import Asked
+from sash.errors import ArgumentError, KindError, shown
+from sash.spark import schema
+from sash.spark.bucket import COUNTERS
+from sash.spark.packing import PACKED, pack, unpack
+from sash.spark.plan import Plan
+from sash.spark.processor import OUTPUT, Processor
+
+MARK = "__sash_retract"
+OBSERVED = "sash"  # what the counters of a micro-batch are called in its progress
+BUCKETS = 32
+
+
+def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: Any) -> DataFrame:
+    """Give the results as a streaming DataFrame."""
+    _require_watermark(df, asked.time)
+    df, asked = _with_mark(df, asked)
+    plan = plan_of(df.schema, asked, buckets, **more)
+    result = plan.result
+    shape = spark.StructType([_field(df.schema, field) for field in result])
+
+    def packing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return pack(plan, batches)
+
+    def unpacking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return unpack(result, batches)
+
+    rows = df.select(*[F.col(f"`{name}`") for name in plan.schema.names]).mapInArrow(packing, PACKED)
+    held = rows.groupBy("bucket").transformWithState(
+        statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
+    )
+    counted = held.observe(OBSERVED, *[F.sum(name).alias(name) for name in COUNTERS])
+    given = counted.select("data").mapInArrow(unpacking, shape)
+    return given.drop(MARK) if MARK in result.names else given
+
+
+def plan_of(given: spark.StructType, asked: Asked, buckets: int | None, **more: Any) -> Plan:
+    """Give what the tasks must know, or refuse what is asked before anything runs."""
+    if buckets is not None and not 1 <= buckets <= 1 << 16:
+        raise ArgumentError(f"buckets: {shown(buckets)} is out of range; give a number from 1 to 65536.")
+    whole = asked.emit == "arrival"
+    wanted = given.names if whole else _columns(asked)
+    for name in wanted:
+        schema.place_of(given, name, "df")
+    fields = [schema.arrow_field(given[name], "df") for name in dict.fromkeys(wanted)]
+    count = (BUCKETS if asked.keys else 1) if buckets is None else buckets
+    plan = Plan(asked, pa.schema(fields), count, uuid.uuid4().hex, **more)
+    for field in plan.result:
+        if pa.types.is_null(field.type):
+            raise ArgumentError(
+                f"aggs: the type of {field.name} is not known before it runs; give its monoid returns=, as in "
+                'returns="float64".'
+            )
+    return plan
+
+
+def _columns(asked: Asked) -> list[str]:
+    named = [*asked.keys, asked.time, *([asked.id] if asked.id else []), *([asked.retract] if asked.retract else [])]
+    return [*named, *asked.carry, *(name for monoid in asked.aggs.values() for name in monoid.columns)]
+
+
+def _field(given: spark.StructType, field: pa.Field) -> spark.StructField:
+    """Give a column of results as Spark has it: one that passes through as it was."""
+    if field.name in given.names:
+        return spark.StructField(field.name, given[field.name].dataType)
+    return spark.StructField(field.name, schema.spark_type(field.type))
+
+
+def _require_watermark(df: DataFrame, time: str) -> None:
+    place = schema.place_of(df.schema, time, "time")
+    field = df.schema.fields[place]
+    if not isinstance(field.dataType, (spark.TimestampType, spark.TimestampNTZType)):
+        raise KindError(f"time: the column {shown(time)} holds {field.dataType.simpleString()}; give timestamps.")
+    if "spark.watermarkDelayMs" not in (field.metadata or {}):
+        raise ArgumentError(
+            f"df: it has no watermark on {shown(time)}, so nothing would ever be final; "
+            f'give df.withWatermark("{time}", "10 minutes").'
+        )
+
+
+def _with_mark(df: DataFrame, asked: Asked) -> tuple[DataFrame, Asked]:
+    """Give deletes a column of their own, where they are a condition."""
+    if asked.retract is None or (isinstance(asked.retract, str) and asked.retract in df.columns):
+        return df, asked
+    condition = asked.retract if isinstance(asked.retract, Column) else F.expr(asked.retract)
+    return df.withColumn(MARK, F.coalesce(condition, F.lit(False))), replace(asked, retract=MARK)
