@@ -42,6 +42,7 @@ class Bucket:
 
     def __init__(self, plan: Plan, store: Store, cache: Cache, key: Any) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
+        cache.limit = plan.cache_bytes
         self.counts = dict.fromkeys(COUNTERS, 0)
 
     def run(self, rows: pa.Table | None, watermark_ms: int) -> Outcome:

@@ -13,6 +13,7 @@ from sash import state
 from sash.answers import Definition
 from sash.asked import Asked
 from sash.panes import RECORD, PaneStream
+from sash.spark.cache import CACHE_BYTES
 from sash.stream import COUNTS, Stream, stream_of
 
 _CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored
@@ -31,6 +32,7 @@ class Plan:
     buckets: int
     operator: str  # tells two of them in one query apart
     checked: bool = True  # whether nonces are looked at; only a test that they are needed turns this off
+    cache_bytes: int = CACHE_BYTES  # that a worker keeps of buckets
     protected: int = 8  # newest records that are never merged, so that a worker that is behind can catch up
     probe: Callable[[str, Any, dict[str, int]], None] = _nothing  # told where a bucket is; tests disturb it there
     fingerprint: str = field(init=False)

@@ -1,0 +1,180 @@
+"""Streams on Spark: ours against Spark's own windows, micro-batch by micro-batch, on local[2].
+
+Ten micro-batches of 100,000 rows, a file each, the first two left out; medians of what a micro-batch takes.
+Before that a smaller stream goes through both, and the results are compared row by row.
+"""
+
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.load import SEED
+from sash import monoids
+from sash.spark import metrics, rolling, session
+
+Claim = tuple[str, float, float]
+
+BATCHES, ROWS = 10, 100_000
+MINUTE_US = 60 * 10**6
+SPAN_US = 30 * MINUTE_US  # of one micro-batch
+DELAY = "1 minute"
+SCHEMA = "k long, t timestamp, x long"
+
+
+def claims() -> list[Claim]:
+    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    spark = session("local[2]", "sash-bench")
+    return [*against_windows(spark), *per_event(spark), *changelog(spark)]
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+class Events:
+    """Files of events in order of arrival, some of which are late by less than the watermark's delay."""
+
+    def __init__(self, keys: int, batches: int = BATCHES, rows: int = ROWS, span_us: int = SPAN_US) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="sash-events-"))
+        rng = np.random.default_rng(SEED)
+        for batch in range(batches):
+            times = np.sort(rng.integers(0, span_us, rows)) + batch * span_us
+            late = np.where(rng.random(rows) < 0.01, rng.integers(0, MINUTE_US // 2, rows), 0)
+            table = pa.table(
+                {
+                    "k": rng.integers(0, keys, rows),
+                    "t": pa.array(np.maximum(times - late, 0), pa.timestamp("us", "UTC")),
+                    "x": rng.integers(0, 10_000, rows),
+                }
+            )
+            pq.write_table(table, self.path / f"{batch:04}.parquet")
+        marker = pa.table({"k": pa.array([0]), "t": pa.array([253_400_000_000_000_000], pa.timestamp("us", "UTC"))})
+        pq.write_table(marker.append_column("x", pa.array([0])), self.path / "9999.parquet")
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """Give them as a stream, a file at a time."""
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).option("latestFirst", False)
+        return reader.parquet(str(self.path)).withWatermark("t", DELAY)
+
+
+def run(made: DataFrame, sink: str = "noop", mode: str = "append") -> tuple[Any, Path]:
+    """Run a stream to its end, and give the query and where its checkpoint is."""
+    where = Path(tempfile.mkdtemp(prefix="sash-run-"))
+    writer = made.writeStream.format(sink).outputMode(mode).option("checkpointLocation", str(where / "checkpoint"))
+    if sink == "parquet":
+        writer = writer.option("path", str(where / "out"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query, where
+
+
+def median_ms(query: Any) -> float:
+    """Give what a micro-batch with data takes, the first two left out."""
+    full = [progress for progress in query.recentProgress if progress.numInputRows >= ROWS]
+    return statistics.median(progress.batchDuration for progress in full[2:])
+
+
+def _medians(cases: list[Callable[[], DataFrame]]) -> list[float]:
+    found = []
+    for case in cases:
+        query, where = run(case())
+        found.append(median_ms(query))
+        shutil.rmtree(where, ignore_errors=True)
+    return found
+
+
+# --- against Spark's own windows ------------------------------------------------------------------
+
+_SIZES = {"1 minute": 1 / 0.7, "1 hour": 1 / 3, "6 hours": 1 / 15}
+
+
+def against_windows(spark: SparkSession) -> list[Claim]:
+    """Sum and max of 100 keys every minute, over windows of a minute, an hour and six hours."""
+    _require_equal(spark)
+    events, found = Events(100), []
+    for size, bound in _SIZES.items():
+        ours, theirs = _medians(
+            [lambda s=size: _ours(events.stream(spark), s), lambda s=size: _theirs(events.stream(spark), s)]
+        )
+        rates = f"{ROWS / ours:.0f}k rows/s, Spark's window {ROWS / theirs:.0f}k"
+        print(f"  every minute of {size}: {ours:.0f} ms a micro-batch ({rates})", flush=True)
+        found.append((f"stream, every minute of {size} / Spark's own window", ours / theirs, bound))
+    return found
+
+
+def _ours(df: DataFrame, size: str) -> DataFrame:
+    aggs = {"total": monoids.sum("x"), "top": monoids.max("x")}
+    return rolling(df, keys=["k"], time="t", windows=[size], aggs=aggs, every="1 minute", emit="final")
+
+
+def _theirs(df: DataFrame, size: str) -> DataFrame:
+    window = F.window("t", size, "1 minute")
+    return df.groupBy("k", window).agg(F.sum("x").alias("total"), F.max("x").alias("top"))
+
+
+def _require_equal(spark: SparkSession) -> None:
+    events = Events(20, batches=3, rows=2_000, span_us=10 * MINUTE_US)
+    end = F.col("window_end") < F.lit("2000-01-01").cast("timestamp")
+    _, ours = run(_ours(events.stream(spark), "1 hour"), "parquet")
+    _, theirs = run(_theirs(events.stream(spark), "1 hour"), "parquet")
+    mine = spark.read.parquet(str(ours / "out")).filter(end)
+    named = mine.select("k", "window_end", F.col("total_1hour").alias("total"), F.col("top_1hour").alias("top"))
+    own = spark.read.parquet(str(theirs / "out"))
+    own = own.select("k", F.col("window.end").alias("window_end"), "total", "top").filter(end)
+    rows = [sorted(map(tuple, frame.collect())) for frame in (named, own)]
+    if not rows[0] or rows[0] != rows[1]:
+        raise SystemExit("streams: our windows are not Spark's own; nothing was measured.")
+
+
+# --- per event ------------------------------------------------------------------------------------
+
+
+def per_event(spark: SparkSession) -> list[Claim]:
+    """Three windows and three aggregates at each event of 20,000 keys, for which Spark has nothing."""
+    events = Events(20_000)
+    aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
+    made = rolling(
+        events.stream(spark),
+        keys=["k"],
+        time="t",
+        windows=["1h", "24h", "7d"],
+        aggs=aggs,
+        emit="arrival",
+        lateness="1h",
+    )
+    query, where = run(made)
+    counted = metrics(query)
+    if sum(row["rows_in"] for row in counted) != BATCHES * ROWS or sum(row["late"] for row in counted):
+        raise SystemExit("per event: rows were lost; nothing was measured.")
+    shutil.rmtree(where, ignore_errors=True)
+    rate = ROWS / median_ms(query)
+    print(f"  per event, 20,000 keys, 3 windows x 3 aggregates: {rate:.0f}k rows/s", flush=True)
+    return [("stream per event: 300k rows/s / ours", 300 / rate, 1.0)]
+
+
+# --- state ----------------------------------------------------------------------------------------
+
+
+def changelog(spark: SparkSession) -> list[Claim]:
+    """Bytes that a micro-batch adds to the checkpoint's changelog, over windows ten times as long."""
+    events = Events(100, rows=20_000)
+    aggs = {"total": monoids.sum("x")}
+    sizes = []
+    for window in ("30 minutes", "5 hours"):
+        made = rolling(events.stream(spark), keys=["k"], time="t", windows=[window], aggs=aggs, emit="final")
+        _, where = run(made)
+        files = list((where / "checkpoint" / "state").rglob("*.changelog"))
+        sizes.append(sum(file.stat().st_size for file in files) / BATCHES)
+        shutil.rmtree(where, ignore_errors=True)
+    print(
+        f"  changelog: {sizes[0] / 1e3:.0f} kB a micro-batch, window ten times as long {sizes[1] / 1e3:.0f}", flush=True
+    )
+    return [("changelog bytes: window 10 x longer / itself", sizes[1] / sizes[0], 1.5)]

@@ -1,0 +1,33 @@
+"""What a running query counts, micro-batch by micro-batch."""
+
+import json
+from typing import Any
+
+from sash.errors import KindError, shown
+from sash.spark.bucket import COUNTERS
+from sash.spark.streaming import OBSERVED
+
+
+def metrics(query: Any) -> list[dict[str, Any]]:
+    """Give a dict for each recent micro-batch of a query with a rolling aggregation, the newest last.
+
+    Beside `batch`, `seconds`, `rows_per_second` and `watermark` it has what the operator counted: rows in, bad, late,
+    emitted, revised, deleted; hits, catch-ups and rebuilds of buckets in memory; bytes of state written and read; and
+    the keys, rows, records and bytes held by the buckets that the micro-batch touched.
+    """
+    if not hasattr(query, "recentProgress"):
+        raise KindError(f"query: {shown(query)} is no streaming query; give what start() gave.")
+    return [_of_batch(json.loads(progress.json)) for progress in query.recentProgress]
+
+
+def _of_batch(progress: dict[str, Any]) -> dict[str, Any]:
+    observed = progress.get("observedMetrics", {}).get(OBSERVED, {})
+    counted = {name: int(observed.get(name) or 0) for name in COUNTERS}
+    seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    return {
+        "batch": progress["batchId"],
+        "seconds": seconds,
+        "rows_per_second": counted["rows_in"] / seconds if seconds else 0.0,
+        "watermark": progress.get("eventTime", {}).get("watermark"),
+        **counted,
+    }
