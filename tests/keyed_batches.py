@@ -21,6 +21,19 @@ def engine(**options: Any) -> KeyedWindows:
     return KeyedWindows(**(defaults | options))
 
 
+def sliding(**options: Any) -> KeyedWindows:
+    """Count and sum of x per key k over the last 10 units, at every 5, each once it is final, unless told otherwise."""
+    defaults: dict[str, Any] = {
+        "keys": ["k"],
+        "time": "t",
+        "windows": [10],
+        "aggs": {"n": monoids.count(), "total": monoids.sum("x")},
+        "every": 5,
+        "lateness": 0,
+    }
+    return KeyedWindows(**(defaults | options))
+
+
 def batch(t: list[Any], x: list[Any] | None = None, k: list[Any] | None = None, **more: Any) -> pa.Table:
     columns = {
         "k": pa.array(k if k is not None else ["a"] * len(t), pa.string()),

@@ -50,6 +50,7 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {
     "first": lambda values: values[0] if values else None,
     "last": lambda values: values[-1] if values else None,
     "text": lambda values: "".join(values) if values else None,
+    "letters": lambda values: "".join(chr(ord("m") + value) for value in values) if values else None,
     "affine": _affine,
 }
 
@@ -162,7 +163,9 @@ class KeyedOracle(Question):
             self._count("rows_in")
             if row[self.time] is None:
                 self._count("bad_times")
-            elif self.horizon is not None and row[self.time] < self.horizon:
+            elif self.id is not None and row[self.id] is None:
+                self._count("bad_ids")
+            elif self.horizon is not None and self._is_late(row[self.time]):
                 self._count("late")
                 late.append(row)
             else:
@@ -185,6 +188,9 @@ class KeyedOracle(Question):
         ]
 
     # What a row does.
+
+    def _is_late(self, time: Any) -> bool:
+        return bool(time < self.horizon)
 
     def _take(self, row: Row) -> Event | None:
         if self.retract is not None and row[self.retract]:

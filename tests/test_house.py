@@ -34,7 +34,7 @@ LAYERS = [
         "rolling",
         "keyed",
     ),
-    *("testing", "draw", "tour"),
+    *("testing", "draw", "tour", "spark", "pipeline"),
 ]
 
 

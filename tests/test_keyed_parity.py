@@ -5,119 +5,42 @@ commutative is among the aggregates. What the tests are about is counted, and th
 """
 
 import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyed_oracle import Aggregate, KeyedOracle, Row
-from sash import KeyedWindows, Monoid, monoids, rolling
+from keyed_streams import (
+    COMMUTATIVE,
+    CUTS,
+    EXACT,
+    FEW,
+    JITTER,
+    ROUNDED,
+    SIZES,
+    SOME_NULL,
+    TIMES,
+    WINDOWS,
+    Pair,
+    Push,
+    agree,
+    aimed,
+    disordered,
+    events,
+    monoids_of,
+    pure,
+    pushes,
+    rows_of,
+    table_of,
+    unordered,
+)
+from sash import KeyedWindows, rolling
 
 SEEN: Counter[str] = Counter()
 RAN: set[str] = set()
-SIZES = (3, 8)
-WINDOWS = {str(size): size for size in SIZES}
-SCHEMA = pa.schema(
-    {
-        "row": pa.int64(),
-        "k": pa.string(),
-        "t": pa.int64(),
-        "x": pa.int64(),
-        "a": pa.float64(),
-        "b": pa.float64(),
-        "i": pa.int64(),
-        "gone": pa.bool_(),
-    }
-)
-
-# Folds of the oracle, and the monoids that they stand for.
-COMMUTATIVE: dict[str, Aggregate] = {"n": ("count",), "m": ("count", "x"), "s": ("sum", "x"), "top": ("max", "x")}
-ORDERED: dict[str, Aggregate] = {"f": ("affine", "a", "b"), "old": ("first", "x"), "new": ("last", "x")}
-ROUNDED: dict[str, Aggregate] = {"mean": ("mean", "x"), "std": ("std", "x"), "low": ("min", "x")}
-EXACT = COMMUTATIVE | ORDERED
-
-
-def monoids_of(aggs: dict[str, Aggregate]) -> dict[str, Monoid]:
-    return {name: getattr(monoids, fold)(*columns) for name, (fold, *columns) in aggs.items()}
-
-
-# --- random streams -------------------------------------------------------------------------------
-
-KEYS = st.sampled_from(["a", "a", None])
-NUMBERS = st.sampled_from([*range(-5, 6), None])
-SLOPES = st.sampled_from([-1.0, 1.0, 2.0, -2.0, 3.0, 0.0, None])
-OFFSETS = st.sampled_from([*map(float, range(-3, 4)), None])
-
-
-def events(times: st.SearchStrategy[Any], ids: st.SearchStrategy[int], deletes: bool) -> st.SearchStrategy[Row]:
-    return st.fixed_dictionaries(
-        {
-            "k": KEYS,
-            "t": times,
-            "x": NUMBERS,
-            "a": SLOPES,
-            "b": OFFSETS,
-            "i": ids,
-            "gone": st.sampled_from([False, False, True]) if deletes else st.just(False),
-            "aim": st.sampled_from([None, 1, 3, 5, 8, 13]),
-        }
-    )
-
-
-TIMES = st.integers(0, 20)
-FEW = st.integers(0, 6)  # so that a delete often finds its insert
-SOME_NULL = st.sampled_from([*range(21), None])
-
-
-@dataclass
-class Push:
-    """One batch, the watermark that comes with it, and whether the engine goes through bytes before it."""
-
-    rows: list[Row]
-    watermark: int | None
-    reloaded: bool
-
-
-def pushes(rows: st.SearchStrategy[Row]) -> st.SearchStrategy[list[Push]]:
-    batches = st.lists(rows, min_size=1, max_size=12) | st.just([])
-    marks = st.sampled_from([None, None, *range(-8, 5)])
-    return st.lists(st.builds(Push, batches, marks, st.booleans()), min_size=2, max_size=6).map(numbered)
-
-
-def numbered(stream: list[Push]) -> list[Push]:
-    """The same stream with a number in every row, deletes that aim at earlier rows, and watermarks near the newest."""
-    earlier: list[Row] = []
-    newest = 0
-    for push in stream:
-        if push.watermark is not None:
-            push.watermark += newest
-        for at, event in enumerate(push.rows):
-            push.rows[at] = aimed(event, earlier)
-            earlier.append(push.rows[at])
-            newest = max(newest, push.rows[at]["t"] or 0)
-    return stream
-
-
-def aimed(event: Row, earlier: list[Row]) -> Row:
-    """A row without its aim: a delete is of the event so many rows before, or of whatever it was drawn with."""
-    back = event.pop("aim")
-    if event["gone"] and back is not None and back <= len(earlier):
-        event = {**earlier[-back], "gone": True}
-    return {**event, "row": len(earlier)}
-
-
-def pure(stream: list[Push]) -> list[Push]:
-    """The same stream where a batch holds inserts only, or deletes only."""
-    for push in stream:
-        for event in push.rows:
-            event["gone"] = push.rows[0]["gone"]
-    return stream
-
 
 PLAIN = pushes(events(SOME_NULL, st.just(0), deletes=False))
 IDENTIFIED = pushes(events(TIMES, st.integers(0, 3), deletes=False))
@@ -130,73 +53,18 @@ LATE = st.sampled_from(["drop", "emit"])
 # --- an engine and its oracle ---------------------------------------------------------------------
 
 
-def table_of(rows: Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
-
-
-def plain(value: Any) -> Any:
-    """A value as the oracle has it: whatever form a pair comes in is a tuple."""
-    if isinstance(value, dict):
-        return tuple(value.values())
-    return tuple(value) if isinstance(value, list) else value
-
-
-def rows_of(table: pa.Table) -> list[Row]:
-    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
-
-
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-    return bool(one == other)
-
-
-def agree(got: Sequence[Row], wanted: Sequence[Row], aggs: dict[str, Aggregate]) -> bool:
-    """Row for row; mean and standard deviation to rounding, all else to the last bit."""
-    rounded = {f"{agg}_{window}" for agg in aggs if agg in ROUNDED for window in WINDOWS}
-    return len(got) == len(wanted) and all(
-        one.keys() == other.keys()
-        and all(same(one[name], other[name]) if name in rounded else one[name] == other[name] for name in one)
-        for one, other in zip(got, wanted, strict=True)
-    )
-
-
-def unordered(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: [(value is not None, str(value)) for _, value in sorted(row.items())])
-
-
-class Pair:
-    """An engine and its oracle, pushed side by side."""
-
-    def __init__(self, aggs: dict[str, Aggregate], **options: Any) -> None:
-        shared: dict[str, Any] = {"keys": ["k"], "time": "t"} | options
-        self.engine = KeyedWindows(windows=list(SIZES), aggs=monoids_of(aggs), per="event", **shared)
-        self.oracle = KeyedOracle(windows=WINDOWS, aggs=aggs, **shared)
+class Counting(Pair):
+    """A pair that remembers what its stream was about."""
 
     def push(self, push: Push) -> tuple[list[Row], list[Row]]:
-        if push.reloaded:
-            self.engine = KeyedWindows.from_bytes(self.engine.to_bytes())
         before = self.oracle.horizon
-        out = rows_of(self.engine.push(table_of(push.rows), watermark=push.watermark))
-        wanted = self.oracle.push(push.rows, push.watermark)
-        self._count(push, before)
-        self._compare_metrics()
-        return out, wanted
-
-    def flush(self) -> tuple[list[Row], list[Row]]:
-        return rows_of(self.engine.flush()), self.oracle.flush()
-
-    def _count(self, push: Push, before: Any) -> None:
+        both = super().push(push)
         times = Counter((row["k"], row["t"]) for row in push.rows)
         SEEN["ties"] += sum(n - 1 for (_, time), n in times.items() if time is not None)
         SEEN["null keys"] += sum(row["k"] is None for row in push.rows)
         SEEN["pushes that moved the horizon"] += self.oracle.horizon != before
-
-    def _compare_metrics(self) -> None:
-        found = self.engine.metrics
-        for name in ("rows_in", "bad_times", "late"):
-            assert found[name] == self.oracle.metrics.get(name, 0), name
-        assert found["live_rows"] >= len(self.oracle.events)
+        assert self.engine.metrics["live_rows"] >= len(self.oracle.events)
+        return both
 
     def close(self) -> None:
         """Count what this stream was about, at its end."""
@@ -228,7 +96,7 @@ def ran(name: str) -> None:
 def test_arrival_is_what_the_oracle_says(stream, lateness, closed, late):
     """Every push gives its accepted rows in input order with the aggregates at the end of the batch."""
     ran("test_arrival_is_what_the_oracle_says")
-    pair = Pair(EXACT | ROUNDED, emit="arrival", lateness=lateness, closed=closed, late=late)
+    pair = Counting(EXACT | ROUNDED, emit="arrival", lateness=lateness, closed=closed, late=late)
     for push in stream:
         got, wanted = pair.push(push)
         assert agree(got, wanted, EXACT | ROUNDED)
@@ -241,7 +109,7 @@ def test_arrival_is_what_the_oracle_says(stream, lateness, closed, late):
 def test_arrival_with_retractions_is_what_the_oracle_says(stream, lateness, closed):
     """Repeated inserts and deletes give no row, and no row sees what its batch deleted."""
     ran("test_arrival_with_retractions_is_what_the_oracle_says")
-    pair = Pair(EXACT, emit="arrival", lateness=lateness, closed=closed, retract="gone", id="i")
+    pair = Counting(EXACT, emit="arrival", lateness=lateness, closed=closed, retract="gone", id="i")
     for push in stream:
         got, wanted = pair.push(push)
         assert agree(got, wanted, EXACT)
@@ -254,7 +122,7 @@ def test_final_is_what_the_oracle_says(stream, lateness, closed):
     """Every push gives what became final, by time and then arrival, and the flush the rest: each event once."""
     ran("test_final_is_what_the_oracle_says")
     aggs = EXACT | ROUNDED
-    pair = Pair(aggs, emit="final", lateness=lateness, closed=closed, carry=["row"])
+    pair = Counting(aggs, emit="final", lateness=lateness, closed=closed, carry=["row"])
     everything = []
     for push in stream:
         got, wanted = pair.push(push)
@@ -273,7 +141,7 @@ def test_final_is_what_the_oracle_says(stream, lateness, closed):
 def test_final_flags_late_rows(stream, lateness):
     """With late="emit" the late rows come too, flagged, with null results."""
     ran("test_final_flags_late_rows")
-    pair = Pair(EXACT, emit="final", lateness=lateness, late="emit", carry=["row"])
+    pair = Counting(EXACT, emit="final", lateness=lateness, late="emit", carry=["row"])
     for push in stream:
         got, wanted = pair.push(push)
         assert agree(unordered(got), unordered(wanted), EXACT)
@@ -285,7 +153,7 @@ def test_final_flags_late_rows(stream, lateness):
 def test_final_with_retractions_is_what_the_oracle_says(stream, lateness, closed):
     """With ids events at one time stand in the order of their ids, and a delete wins whichever came first."""
     ran("test_final_with_retractions_is_what_the_oracle_says")
-    pair = Pair(EXACT, emit="final", lateness=lateness, closed=closed, retract="gone", id="i", carry=["row"])
+    pair = Counting(EXACT, emit="final", lateness=lateness, closed=closed, retract="gone", id="i", carry=["row"])
     everything = []
     for push in stream:
         got, wanted = pair.push(push)
@@ -342,7 +210,7 @@ def test_update_without_ids_is_what_the_oracle_says(stream, lateness, closed):
 
 
 def follow_updates(stream: list[Push], **options: Any) -> None:
-    pair = Pair(EXACT, emit="update", carry=["row"], **options)
+    pair = Counting(EXACT, emit="update", carry=["row"], **options)
     latest: dict[int, Row] = {}
     highest = -(2**63)
     for push in stream:
@@ -388,7 +256,7 @@ def assert_latest_is_brute_force(latest: dict[int, Row], oracle: KeyedOracle) ->
 def test_deletes_without_ids_are_what_the_oracle_says(stream, lateness, closed, emit):
     """A delete takes one equal event; of equal ones it cannot matter which, where order does not."""
     ran("test_deletes_without_ids_are_what_the_oracle_says")
-    pair = Pair(COMMUTATIVE, emit=emit, lateness=lateness, closed=closed, retract="gone")
+    pair = Counting(COMMUTATIVE, emit=emit, lateness=lateness, closed=closed, retract="gone")
     for push in stream if emit == "final" else pure(stream):
         got, wanted = pair.push(push)
         assert agree(unordered(without_revision(got)), unordered(wanted), COMMUTATIVE)
@@ -409,7 +277,7 @@ def test_rolling_over_the_accepted_events(stream, lateness, closed):
     aggs = EXACT | ROUNDED
     identified = any(row["i"] or row["gone"] for push in stream for row in push.rows)
     options = {"retract": "gone", "id": "i"} if identified else {}
-    pair = Pair(aggs, emit="final", lateness=lateness, closed=closed, carry=["row"], **options)
+    pair = Counting(aggs, emit="final", lateness=lateness, closed=closed, carry=["row"], **options)
     final = [row for push in stream for row in pair.push(push)[0]] + pair.flush()[0]
     # Rolling has no ids: rows that stand in their order have it as their order of arrival.
     accepted = [event.row for event in pair.oracle.in_order(pair.oracle.accepted)]
@@ -460,14 +328,6 @@ def streamed(
     return unordered([{name: value for name, value in row.items() if name not in dropped} for row in out])
 
 
-def disordered(rows: list[Row], jitter: list[int], lateness: int) -> list[Row]:
-    """An order of arrival in which no row is late: each is held up by less than the lateness."""
-    held = [row["t"] + delay % (lateness + 1) for row, delay in zip(rows, jitter, strict=False)]
-    return [rows[at] for at in sorted(range(len(rows)), key=lambda at: held[at])]
-
-
-JITTER = st.lists(st.integers(0, 100), min_size=30, max_size=30)
-CUTS = st.lists(st.integers(0, 30), max_size=6)
 IN_TIME = st.lists(events(TIMES, st.integers(0, 50), deletes=False), max_size=30)
 
 

@@ -5,7 +5,7 @@ and turns what both give into Arrow columns named `<aggregate>_<window>`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ class Definition:
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
+    learned: dict[str, Any] = field(default_factory=dict)  # types that only results tell, once they have
 
     @classmethod
     def of(cls, asked: Asked, table: Any) -> "Definition":
@@ -75,6 +76,10 @@ class Definition:
         every = policy.ticks_of(asked.every, self.unit, "every")
         offset = 0 if asked.offset is None else policy.ticks_of(asked.offset, self.unit, "offset", least=-(2**62))
         finest = None if asked.resolution is None else policy.ticks_of(asked.resolution, self.unit, "resolution")
+        if finest is not None and every % finest:  # a pane would lie across a boundary that is final already
+            raise ArgumentError(
+                f"resolution: {shown(asked.resolution)} does not divide every={shown(asked.every)}; give one that does."
+            )
         return policy.Grid.of(every, offset, (size for _, size in self.windows), finest)
 
     def engine(self, asked: Asked, *, remembers: bool, named: bool = False) -> _core.Keyed:
@@ -257,6 +262,11 @@ class Answers:
         codec = Instants(self.definition.unit, "numpy")
         return [codec.decode(tick) for tick in ticks.tolist()]
 
+    @property
+    def seen(self) -> list[records.Room]:
+        """What of the core's answers anybody sees."""
+        return self.rooms if self.definition.shown else []
+
     def extra(self) -> NDArray[np.int64] | None:
         """Give a hash of what Python has found for each anchor."""
         return foreign.hashed(self.others.values(), self.rows) if self.others else None
@@ -286,10 +296,14 @@ class Answers:
         self.failures += len(failed)
         plain = [None if isinstance(value, foreign.Failure) else _plain(value) for value in values]
         (kind,) = (kind for other, _, kind in self.definition.foreign if other == agg)
+        learned = self.definition.learned
         try:
-            return pa.array(plain, type=kind)
+            column = pa.array(plain, type=kind or learned.get(agg))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise KindError(f"{name}: its results make no column of Arrow: {shown(error)}; give `returns=`.") from None
+        if not pa.types.is_null(column.type):
+            learned[agg] = column.type
+        return column
 
     # --- of the core
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sash import policy
-from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+from sash.errors import ArgumentError, KindError, shown
 
 _CHOICES = {
     "emit": ("arrival", "final", "update"),
@@ -71,10 +71,10 @@ class Asked:
             raise ArgumentError(f"carry: {shown(list(self.carry))} cannot come with boundaries; leave it out.")
 
     def words(self) -> dict[str, Any]:
-        """Give the words as plain data, without the aggregates."""
-        if not (self.retract is None or isinstance(self.retract, str)):
-            raise UnsupportedError("retract: a condition has no bytes; make a column of it, or keep no state.")
+        """Give the words as plain data, without the aggregates; of a condition that it is one."""
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "aggs"}
+        if not (self.retract is None or isinstance(self.retract, str)):
+            plain["retract"] = {"condition": str(self.retract)}
         plain["windows"] = [plain_size(size) for size in self.windows]
         for name in ("every", "lateness", "offset", "resolution"):
             plain[name] = plain_size(plain[name])

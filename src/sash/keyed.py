@@ -8,7 +8,7 @@ from typing import Any
 
 from sash import state, tables
 from sash.asked import Asked
-from sash.errors import CorruptStateError, SashError, shown
+from sash.errors import ArgumentError, CorruptStateError, SashError, shown
 from sash.stream import COUNTS, Stream, stream_of
 
 
@@ -92,12 +92,15 @@ class KeyedWindows:
             return state.join(header, self._stream.engine.dump(), self._stream.held.to_bytes(self._stream.schema))
 
     @classmethod
-    def from_bytes(cls, data: Any, aggs: Any = None) -> "KeyedWindows":
-        """Go on where `to_bytes` was; give `aggs` where some of them are your own."""
+    def from_bytes(cls, data: Any, aggs: Any = None, retract: Any = None) -> "KeyedWindows":
+        """Go on where `to_bytes` was; give `aggs` where some are your own, and `retract` where it is a condition."""
         header, rows, held = state.part(data)
         try:
             known = aggs or {name: state.monoid_from(plain) for name, plain in header["aggs"].items()}
-            made = cls(aggs=known, **header["asked"])
+            words = header["asked"]
+            if isinstance(words["retract"], dict):
+                words["retract"] = _require_condition(words["retract"], retract)
+            made = cls(aggs=known, **words)
             made._counts = {name: int(header["counts"][name]) for name in made._counts}
             if "stream" in header:
                 made._stream = Stream.restored(made.asked, made._counts, header["stream"], rows, held)
@@ -112,3 +115,9 @@ class KeyedWindows:
         with self._lock:
             if self._stream is not None:
                 self._stream.drop_before(horizon)
+
+
+def _require_condition(plain: dict[str, Any], given: Any) -> Any:
+    if given is None:
+        raise ArgumentError(f"retract: it was the condition {shown(plain['condition'])}; give it again.")
+    return given

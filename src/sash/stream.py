@@ -393,13 +393,13 @@ class EventStream(Stream):
         gone = self._anchors(self.engine.gone())
         answers = self._answered(self.engine.touched())
         change = np.empty(answers.rows, dtype=np.uint8)
-        self.engine.changed(answers.rooms, answers.extra(), False, change)
+        self.engine.changed(answers.seen, answers.extra(), False, change)
         keep = np.flatnonzero(change)
         seqs = self._anchors(answers.rows)[keep]
         self.counts["revised"] += int((seqs < self.seq).sum())  # those that were there before this batch
         rows = pa.concat_tables([self._rows(gone), self._rows(seqs)])
         for name, column in self._columns(answers, keep).items():
-            rows = rows.append_column(name, pa.chunked_array([pa.nulls(len(gone), column.type), column]))
+            rows = rows.append_column(name, tables.stacked([pa.nulls(len(gone)), column]))
         return self._revised(rows, len(gone))
 
     def flush(self) -> Any:
@@ -441,7 +441,7 @@ class BoundaryStream(Stream):
         self.begin(table)
         if self.asked.emit == "update":
             before = self._answered(self.engine.watch(times, late.view(np.uint8), self.shown))
-            self.engine.remember(before.rooms, before.extra())
+            self.engine.remember(before.seen, before.extra())
         return self._taken(times, late, inputs)
 
     def _due(self, table: Any, times: Any, status: Any) -> Any:
@@ -464,7 +464,7 @@ class BoundaryStream(Stream):
         pa = tables.arrow()
         answers = self._answered(self.engine.watched())
         change = np.empty(answers.rows, dtype=np.uint8)
-        self.engine.changed(answers.rooms, answers.extra(), True, change)
+        self.engine.changed(answers.seen, answers.extra(), True, change)
         gone, changed = np.flatnonzero(change == 2), np.flatnonzero(change == 1)
         self.counts["revised"] += len(changed)
         bounds = self._bounds(answers.rows)
@@ -474,9 +474,7 @@ class BoundaryStream(Stream):
         self.shown = until
         rows = pa.concat_tables([bounds.take(gone), bounds.take(changed), self._bounds(fresh.rows)])
         for name, column in self._columns(fresh).items():
-            old = revised[name]
-            column = pa.chunked_array([pa.nulls(len(gone), column.type), old.cast(column.type), column])
-            rows = rows.append_column(name, column)
+            rows = rows.append_column(name, tables.stacked([pa.nulls(len(gone)), revised[name], column]))
         return self._revised(rows, len(gone))
 
     def _bounds(self, rows: int) -> Any:

@@ -109,6 +109,13 @@ def with_columns(table: Any, columns: dict[str, Any]) -> Any:
     return table
 
 
+def stacked(columns: Sequence[Any]) -> Any:
+    """Give columns one below the other; those of nothing but nulls take the type of the others."""
+    pa = arrow()
+    kind = next((column.type for column in columns if not pa.types.is_null(column.type)), pa.null())
+    return pa.chunked_array([pa.nulls(len(c), kind) if pa.types.is_null(c.type) else c for c in columns], type=kind)
+
+
 def spread(column: Any, there: NDArray[np.bool_]) -> Any:
     """Give a column of those rows that are there as one of all rows, null where they are not."""
     return column.take(arrow().array(np.cumsum(there) - 1, mask=~there))

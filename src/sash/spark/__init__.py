@@ -1,0 +1,1 @@
+"""Rolling aggregates over Spark's DataFrames."""
