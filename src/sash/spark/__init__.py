@@ -1,1 +1,0 @@
-"""Rolling aggregates over Spark's DataFrames."""
