@@ -22,10 +22,10 @@ PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -prin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run check format bench sanitize cards lock clean
+.PHONY: help test run check format bench figures figures-full sanitize cards lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
 
@@ -48,6 +48,12 @@ format: $(VENV)/.deps ## format Python and C++ in place
 
 bench: $(VENV)/.sash ## print the benchmark tables, every answer verified before it is timed
 	$(PY) -m benchmarks
+
+figures: $(VENV)/.sash ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
+	$(PY) -m experiments --quick
+
+figures-full: $(VENV)/.sash ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
+	$(PY) -m experiments
 
 sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \

@@ -59,6 +59,22 @@ struct Slide {
     std::vector<bool> fresh;  // slide_to_end: which rows so far made an entry of their own
 };
 
+class Engine;
+
+// Rounds by count for measurements, whose answers stay in the core. A smaller window beside this one is kept too, as the
+// stretch from `starts` on, or as a `twin` of the same type that takes the same rows.
+struct Rounds {
+    Column times, values, starts;  // no starts: no stretch
+    size_t count = 0, twin_count = 0;
+    Engine* twin = nullptr;
+};
+
+// The same in batches of `rows`: evict all up to the batch's own time in `cuts`, insert, query.
+struct Batches {
+    Column times, values, cuts;
+    size_t rows = 1;
+};
+
 class Engine {
    public:
     virtual ~Engine() = default;
@@ -70,6 +86,8 @@ class Engine {
     virtual bool slide_to_end(Slide& slide, Ref& result) = 0;
     // The same rounds by count, each by the clock: nanoseconds of the round and of its query. For measurements only.
     virtual void time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) = 0;
+    virtual void run_rounds(const Rounds& rounds) = 0;
+    virtual void run_batches(const Batches& batches) = 0;
 
     virtual bool evict(PyObject* time) = 0;
     virtual size_t evict_until(PyObject* time, bool inclusive) = 0;
@@ -197,14 +215,45 @@ class EngineOf final : public Engine {
                 Entry entry = lifted(time, slide.values, row);
                 s_.insert(std::move(time), std::move(entry));
                 auto asked = Clock::now();
-                Agg agg = s_.query();
-                asm volatile("" : : "r"(&agg) : "memory");  // an answer that no one reads must be computed all the same
+                ask();
                 auto end = Clock::now();
                 rounds_ns[row] = since(start, end);
                 queries_ns[row] = since(asked, end);
             }
             return true;
         });
+    }
+
+    void run_rounds(const Rounds& rounds) override {
+        require_measurable();
+        auto* twin = static_cast<EngineOf*>(rounds.twin);
+        ordered([&] {
+            for (size_t row = 0; row < rounds.times.size; ++row) {
+                take(rounds, row, rounds.count);
+                ask();
+                if (rounds.starts.size) ask_from(time_at<Time>(format_, rounds.starts, row));
+                if (!twin) continue;
+                twin->take(rounds, row, rounds.twin_count);
+                twin->ask();
+            }
+            return true;
+        });
+    }
+
+    void run_batches(const Batches& batches) override {
+        require_measurable();
+        for (size_t done = 0, i = 0; done < batches.times.size; done += batches.rows, ++i) {
+            Time cut = time_at<Time>(format_, batches.cuts, i);
+            if constexpr (bulk)
+                s_.evict_until(cut, true);
+            else
+                drop_until(cut, true, nullptr);
+            Batch batch;
+            batch.times = batches.times.part(done, batches.rows);
+            batch.values = batches.values.part(done, batches.rows);
+            insert_many(batch);
+            ask();
+        }
     }
 
     // Insert all, drop, one query: the whole call is one round.
@@ -358,6 +407,39 @@ class EngineOf final : public Engine {
     EngineOf(const EngineOf&) = default;
 
     Monoid& monoid() { return s_.monoid(); }
+
+    // --- measurements --------------------------------------------------------------------------------------
+
+    // They undo nothing, so that nothing may fail half way.
+    static void require_measurable() {
+        if constexpr (Monoid::may_throw)
+            fail(ErrorKind::unsupported, "monoid: it runs in Python, and only native ones are measured this way.");
+    }
+
+    void take(const Rounds& rounds, size_t row, size_t count) {
+        while (s_.size() >= count) s_.evict_oldest();
+        Time time = time_at<Time>(format_, rounds.times, row);
+        Entry entry = lifted(time, rounds.values, row);
+        s_.insert(std::move(time), std::move(entry));
+    }
+
+    // An answer that no one reads must be computed all the same.
+    static void use(const Agg& agg) { asm volatile("" : : "r"(&agg) : "memory"); }
+    void ask() {
+        Agg agg = s_.query();
+        use(agg);
+    }
+    void ask_from(const Time& start) {
+        if constexpr (S::ranges) {
+            Agg agg;
+            Range<Time> range;
+            range.start = start;
+            s_.query(range, agg);
+            use(agg);
+        } else {
+            fail(ErrorKind::unsupported, std::string("starts: ") + S::name + " answers for the whole window only.");
+        }
+    }
 
     // --- what may depend on the time ---------------------------------------------------------------------
 

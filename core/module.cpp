@@ -181,6 +181,19 @@ nb::object slide(Window& window, const nb::tuple& kinds, nb::handle times, nb::h
     return nb::make_tuple(slide.row, python(error));
 }
 
+void run_rounds(Window& window, nb::handle times, nb::handle values, size_t count, nb::handle starts, Window* twin,
+                size_t twin_count) {
+    ColumnArgument time_column(times), value_column(values);
+    std::optional<ColumnArgument> start_column;
+    Rounds rounds;
+    rounds.times = time_column.get();
+    rounds.values = value_column.get();
+    if (!starts.is_none()) rounds.starts = start_column.emplace(starts).get();
+    rounds.count = count;
+    rounds.twin_count = twin_count;
+    window.run_rounds(rounds, twin);
+}
+
 nb::object contents_of(Window& window) {
     Contents contents = window.freeze();
     return nb::make_tuple(python(contents.times), python(contents.states), window.wide(contents));
@@ -375,6 +388,15 @@ not known, or kept along a spine, is None.
                 w.time_rounds(slide, rounds.output().words, queries.output().words);
             },
             "times"_a, "values"_a, "count"_a, "rounds_ns"_a, "queries_ns"_a)
+        .def("_run_rounds", run_rounds, "times"_a, "values"_a, "count"_a, "starts"_a.none(), "twin"_a.none(),
+             "twin_count"_a)
+        .def(
+            "_run_batches",
+            [](Window& w, nb::handle times, nb::handle values, nb::handle cuts, size_t rows) {
+                ColumnArgument time_column(times), value_column(values), cut_column(cuts);
+                w.run_batches({time_column.get(), value_column.get(), cut_column.get(), rows});
+            },
+            "times"_a, "values"_a, "cuts"_a, "rows"_a)
         .def("_freeze", contents_of)
         .def(
             "_load",

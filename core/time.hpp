@@ -43,6 +43,15 @@ struct Column {
     const Column* inputs = nullptr;  // of a record, words each
     size_t size = 0, input_count = 0;
     const uint8_t* nulls = nullptr;  // of an input; null: there are none
+
+    // The rows from `from` on, of numbers.
+    Column part(size_t from, size_t count) const {
+        Column rows;
+        if (words) rows.words = words + from;
+        if (reals) rows.reals = reals + from;
+        rows.size = from < size ? std::min(count, size - from) : 0;
+        return rows;
+    }
 };
 
 // The words of a record's row, and the nulls among them as bits.

@@ -1,6 +1,8 @@
 #include "window.hpp"
 
 #include <map>
+#include <optional>
+#include <typeinfo>
 
 namespace sash {
 
@@ -120,6 +122,14 @@ void Window::require_kinds(const Kinds& kinds, const Column& times, const Column
         fail(ErrorKind::concurrent, "window: its kinds were decided while this batch was being read; try again.");
 }
 
+// What is measured is a window of int times that holds something, and rows of numbers.
+void Window::require_measurable(const Column& times, const Column& values) const {
+    if (!engine_ || kinds_.time != TimeKind::integer)
+        fail(ErrorKind::argument, "window: only one that already holds entries, at int times, is measured.");
+    require_kinds(kinds_, times, values);
+    if (!values.words && !values.reals) fail(ErrorKind::argument, "values: only arrays of numbers are measured.");
+}
+
 void Window::widen(const Contents& contents) {
     std::unique_ptr<Engine> wide = make(kinds_, SumWide::name);
     if (!wide->load(contents)) fail(ErrorKind::overflow, "sum: an entry does not fit 128 bits.");
@@ -176,6 +186,36 @@ void Window::time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) 
     require_kinds(kinds_, slide.times, slide.values);
     if (engine_) engine_->time_rounds(slide, rounds_ns, queries_ns);
     ++version_;
+}
+
+void Window::run_rounds(Rounds& rounds, Window* twin) {
+    Held held(*this);
+    require_measurable(rounds.times, rounds.values);
+    if (!rounds.count || (twin && !rounds.twin_count)) fail(ErrorKind::argument, "count: 0 is no size of a window.");
+    if (rounds.starts.size && (!rounds.starts.words || rounds.starts.size != rounds.times.size))
+        fail(ErrorKind::argument, "starts: there is not one int for each round.");
+    if (twin == this) fail(ErrorKind::argument, "twin: a window is not its own twin.");
+    std::optional<Held> twin_held;
+    if (twin) {
+        twin_held.emplace(*twin);
+        twin->require_measurable(rounds.times, rounds.values);
+        rounds.twin = twin->engine_.get();
+        if (typeid(*rounds.twin) != typeid(*engine_))
+            fail(ErrorKind::argument, "twin: it is not of this window's structure, monoid and kinds.");
+        ++twin->version_;
+    }
+    ++version_;
+    engine_->run_rounds(rounds);
+}
+
+void Window::run_batches(const Batches& batches) {
+    Held held(*this);
+    require_measurable(batches.times, batches.values);
+    size_t wanted = batches.rows ? (batches.times.size + batches.rows - 1) / batches.rows : SIZE_MAX;
+    if (!batches.cuts.words || batches.cuts.size != wanted)
+        fail(ErrorKind::argument, "cuts: there is not one int for each batch.");
+    ++version_;
+    engine_->run_batches(batches);
 }
 
 bool Window::evict(PyObject* time) {

@@ -32,6 +32,8 @@ class Window {
     void insert_many(const Kinds& kinds, const Column& times, const Column& values);
     void slide(const Kinds& kinds, Slide& slide, Ref* at_end);
     void time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns);
+    void run_rounds(Rounds& rounds, Window* twin);
+    void run_batches(const Batches& batches);
     void require_free() { Held held(*this); }
     bool evict(PyObject* time);
     size_t evict_until(PyObject* time, bool inclusive);
@@ -85,6 +87,7 @@ class Window {
 
     Kinds kinds_of(PyObject* time, PyObject* value) const;
     void require_kinds(const Kinds& kinds, const Column& times, const Column& values) const;
+    void require_measurable(const Column& times, const Column& values) const;
     std::unique_ptr<Engine> make(const Kinds& kinds, const char* monoid = nullptr) const;
     std::unique_ptr<Engine> undecided() const;
     template <class Do>
