@@ -30,7 +30,7 @@ help: ## list the targets
 	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
 
 test: $(VENV)/.sash ## build, install what is needed, run all tests
-	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 run: $(VENV)/.sash ## build, then a short tour that prints the paper's worked example
 	$(PY) -m sash.tour

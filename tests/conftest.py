@@ -1,13 +1,15 @@
-"""What every test shares: the hypothesis profiles and one parameter per structure.
+"""What every test shares: the hypothesis profiles, one parameter per structure, and which worker gets what.
 
 HYPOTHESIS_PROFILE picks the profile: "default" fits a working day, "ci" (the choice where CI is set) repeats itself
 exactly, "long" is for a night.
 """
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadGroupScheduling
 
 from structures import STRUCTURES, Structure
 
@@ -21,6 +23,23 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
+
+
+class OneSpark(LoadGroupScheduling):
+    """Tests of Spark on one worker, so that there is one JVM; every other test wherever there is room.
+
+    The mark for this, xdist_group, does nothing here: pytest-xdist 3.8 puts it into `_nodeid`, which pytest 9.2 has no
+    more.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have `--dist loadgroup` keep Spark together."""
+    return OneSpark(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

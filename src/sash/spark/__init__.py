@@ -1,5 +1,29 @@
-"""Spark: what keeps revised results, for streams that say again what they know better."""
+"""The same rolling aggregates over Spark's DataFrames, in batches and in streams, and what goes with them.
 
+`rolling` is the call, `session` a local Spark to try it on, `upsert` a sink that keeps the latest of what is revised,
+`metrics` what a query counts, `inspect` a look into its checkpoint.
+"""
+
+from sash.errors import UnsupportedError
+
+try:
+    import pyspark as _pyspark  # noqa: F401
+except ImportError as error:
+    raise UnsupportedError('This needs pyspark, which is not installed; run pip install "sash[spark]".') from error
+
+from sash.spark.inspect import inspect
+from sash.spark.metrics import metrics
+from sash.spark.rolling import rolling
+from sash.spark.session import session
 from sash.spark.upsert import read_upserted, upsert, upserted_files, upserted_table
 
-__all__ = ["read_upserted", "upsert", "upserted_files", "upserted_table"]
+__all__ = [
+    "inspect",
+    "metrics",
+    "read_upserted",
+    "rolling",
+    "session",
+    "upsert",
+    "upserted_files",
+    "upserted_table",
+]

@@ -59,10 +59,14 @@ def _together(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Tabl
         held.append(batch)
         rows += batch.num_rows
         if rows >= _TOGETHER:
-            yield pa.Table.from_batches(held).cast(plan.schema)
+            yield _named(plan, held)
             held, rows = [], 0
     if rows:
-        yield pa.Table.from_batches(held).cast(plan.schema)
+        yield _named(plan, held)
+
+
+def _named(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches).rename_columns(plan.schema.names).cast(plan.schema)
 
 
 def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
@@ -130,15 +129,3 @@ def spark_type(kind: pa.DataType) -> spark.DataType:
     if pa.types.is_struct(kind):
         return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
     raise UnsupportedError(f"aggs: a result of {kind} has no type in Spark; give another aggregate.")
-
-
-def declared_type(given: Any) -> spark.DataType:
-    """Give a type that a user declares for a result, as Spark's own or by its name."""
-    if isinstance(given, str):
-        try:
-            given = spark.DataType.fromDDL(given)
-        except PySparkException:
-            given = shown(given)
-    if not isinstance(given, spark.DataType) or arrow_type(given) is None:
-        raise ArgumentError(f'types: {given} is no type of a result; give one such as "string" or "array<double>".')
-    return given

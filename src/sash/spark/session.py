@@ -33,7 +33,9 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# The gateway is named because Spark takes one that is not for a shell, whose logs start at warnings.
+# Arrow's memory needs it, and from Java 24 on Netty does without unless told; Spark 4.1 leaves that to us.
+_UNSAFE = "-Dio.netty.noUnsafe=false"
+# Spark takes the gateway of Python for a shell and shows its warnings, unless the gateway has a level of its own.
 _QUIET = """
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -94,16 +96,20 @@ def _adapted(running: SparkSession, master: str | None, confs: dict[str, str]) -
 
 
 def _of_machine(master: str, given: dict[str, str]) -> dict[str, str]:
-    """Give the settings that need a number of cores or a place for files."""
+    """Give the settings that need a number of cores, a place for files, or what was given itself."""
     room = Path(tempfile.mkdtemp(prefix="sash-spark-"))
     atexit.register(shutil.rmtree, room, ignore_errors=True)
-    confs = {"spark.sql.shuffle.partitions": str(cores(master)), "spark.sql.warehouse.dir": str(room / "warehouse")}
     logging = room / "log4j2.properties"
     logging.write_text(_QUIET)
-    java_options = given.get("spark.driver.extraJavaOptions", "")
-    if "log4j" not in java_options and "SPARK_CONF_DIR" not in os.environ:
-        given["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging} {java_options}".strip()
-    return confs
+    options = given.pop("spark.driver.extraJavaOptions", "")
+    if "log4j" not in options and "SPARK_CONF_DIR" not in os.environ:
+        options = f"-Dlog4j2.configurationFile={logging} {options}"
+    return {
+        "spark.driver.extraJavaOptions": f"{_UNSAFE} {options}".strip(),
+        "spark.executor.extraJavaOptions": _UNSAFE,
+        "spark.sql.shuffle.partitions": str(cores(master)),
+        "spark.sql.warehouse.dir": str(room / "warehouse"),
+    }
 
 
 def cores(master: str) -> int:

@@ -2,11 +2,10 @@
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
@@ -14,11 +13,11 @@ from sash.asked import Asked
 from sash.errors import ArgumentError, KindError, shown
 from sash.spark import schema
 from sash.spark.bucket import COUNTERS
+from sash.spark.marks import MARK, column, with_mark
 from sash.spark.packing import PACKED, pack, unpack
 from sash.spark.plan import Plan
 from sash.spark.processor import OUTPUT, Processor
 
-MARK = "__sash_retract"
 OBSERVED = "sash"  # what the counters of a micro-batch are called in its progress
 BUCKETS = 32
 
@@ -26,7 +25,7 @@ BUCKETS = 32
 def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: Any) -> DataFrame:
     """Give the results as a streaming DataFrame."""
     _require_watermark(df, asked.time)
-    df, asked = _with_mark(df, asked)
+    df, asked = with_mark(df, asked)
     plan = plan_of(df.schema, asked, buckets, **more)
     result = plan.result
     shape = spark.StructType([_field(df.schema, field) for field in result])
@@ -37,7 +36,9 @@ def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: An
     def unpacking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(result, batches)
 
-    rows = df.select(*[F.col(f"`{name}`") for name in plan.schema.names]).mapInArrow(packing, PACKED)
+    rows = df.select(*[column(name) for name in plan.schema.names])
+    # By place: Spark would take a dot in a name for a member of a struct.
+    rows = rows.toDF(*[f"c{place}" for place in range(len(plan.schema))]).mapInArrow(packing, PACKED)
     held = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
     )
@@ -88,11 +89,3 @@ def _require_watermark(df: DataFrame, time: str) -> None:
             f"df: it has no watermark on {shown(time)}, so nothing would ever be final; "
             f'give df.withWatermark("{time}", "10 minutes").'
         )
-
-
-def _with_mark(df: DataFrame, asked: Asked) -> tuple[DataFrame, Asked]:
-    """Give deletes a column of their own, where they are a condition."""
-    if asked.retract is None or (isinstance(asked.retract, str) and asked.retract in df.columns):
-        return df, asked
-    condition = asked.retract if isinstance(asked.retract, Column) else F.expr(asked.retract)
-    return df.withColumn(MARK, F.coalesce(condition, F.lit(False))), replace(asked, retract=MARK)
