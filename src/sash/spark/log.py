@@ -18,6 +18,7 @@ from sash.errors import CorruptStateError
 VERSION = 1
 LIVE_RECORDS = 64  # of a bucket, beyond which neighbours are merged
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
+_SMALL = 1 << 15  # bytes that are not worth compressing: that takes a millisecond, and the store does it too
 _ENTRY = struct.Struct("<qQqqq")
 
 
@@ -125,7 +126,7 @@ class Log:
         if not table.num_rows:
             return 0
         sink = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if table.nbytes > _SMALL else None)
         with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
             stream.write_table(table.combine_chunks())
         data = sink.getvalue().to_pybytes()
