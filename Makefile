@@ -22,7 +22,7 @@ PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -prin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run check format bench figures figures-full sanitize cards lock clean
+.PHONY: help test run check format bench bench-spark figures figures-full sanitize cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ format: $(VENV)/.deps ## format Python and C++ in place
 bench: $(VENV)/.sash ## print the benchmark tables, every answer verified before it is timed
 	$(PY) -m benchmarks
 
+bench-spark: $(VENV)/.sash ## the same for Spark on two cores, against Spark's own windows: about ten minutes
+	$(PY) -m benchmarks.spark
+
 figures: $(VENV)/.sash ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
 	$(PY) -m experiments --quick
 
@@ -58,7 +61,7 @@ figures-full: $(VENV)/.sash ## the same for the record: up to an hour on a quiet
 sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(PY) -m pytest tests/model -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	    $(PY) -m pytest tests/model tests/test_keyed_long.py tests/test_keyed_ids.py -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 cards: $(VENV)/.sash ## write the cards of the monoids into docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md

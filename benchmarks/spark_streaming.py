@@ -32,8 +32,11 @@ SCHEMA = "k long, t timestamp, x long"
 
 def claims() -> list[Claim]:
     """Give each claim as a sentence, what was found, and the bound it may not exceed."""
-    spark = session("local[2]", "sash-bench")
-    return [*against_windows(spark), *per_event(spark), *changelog(spark)]
+    spark = session("local[2]", "sash-bench", **{"spark.driver.memory": "3g"})
+    try:
+        return [*against_windows(spark), *per_event(spark), *changelog(spark)]
+    finally:
+        spark.stop()
 
 
 # --- events ---------------------------------------------------------------------------------------
