@@ -21,8 +21,9 @@ def metrics(query: Any) -> list[dict[str, Any]]:
 
 
 def _of_batch(progress: dict[str, Any]) -> dict[str, Any]:
-    observed = progress.get("observedMetrics", {}).get(OBSERVED, {})
-    counted = {name: int(observed.get(name) or 0) for name in COUNTERS}
+    observed = progress.get("observedMetrics", {})
+    operators = [counts for name, counts in observed.items() if name.startswith(OBSERVED)]
+    counted = {name: sum(int(counts.get(name) or 0) for counts in operators) for name in COUNTERS}
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
     return {
         "batch": progress["batchId"],

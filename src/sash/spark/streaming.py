@@ -18,7 +18,7 @@ from sash.spark.packing import PACKED, pack, unpack
 from sash.spark.plan import Plan
 from sash.spark.processor import OUTPUT, Processor
 
-OBSERVED = "sash"  # what the counters of a micro-batch are called in its progress
+OBSERVED = "sash_"  # how the names begin under which a micro-batch's progress has what operators counted
 BUCKETS = 32
 
 
@@ -42,7 +42,7 @@ def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: An
     held = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
     )
-    counted = held.observe(OBSERVED, *[F.sum(name).alias(name) for name in COUNTERS])
+    counted = held.observe(OBSERVED + plan.operator[:8], *[F.sum(name).alias(name) for name in COUNTERS])
     given = counted.select("data").mapInArrow(unpacking, shape)
     return given.drop(MARK) if MARK in result.names else given
 
