@@ -116,18 +116,15 @@ class Horizon:
     def __init__(self, lateness: int) -> None:
         self.lateness = lateness
         self.at: int | None = None
+        self.watermark: int | None = None  # the greatest that came here; another lateness makes no other one of it
 
     def advance(self, watermark: int | None) -> int | None:
         """Move on to a watermark, and give where the horizon is now; None while there was none."""
         if watermark is not None:
             reached = watermark - self.lateness
             self.at = reached if self.at is None else max(self.at, reached)
+            self.watermark = watermark if self.watermark is None else max(self.watermark, watermark)
         return self.at
-
-    @property
-    def watermark(self) -> int | None:
-        """The greatest watermark so far."""
-        return None if self.at is None else self.at + self.lateness
 
 
 class Grid(NamedTuple):

@@ -151,11 +151,14 @@ class Stream:
 
     def due_at(self) -> int | None:
         """Give the watermark at which there will be something to do without new rows: to show, or to let go of all."""
-        newest = self.engine.newest
+        held, watermark = self.engine.newest, self.horizon.watermark
+        newest = self.newest if self.asked.emit == "update" else held  # what was deleted may come again, revised
         if newest is None:
             return None
-        times = [self._clean_at(newest), self._shown_at()]
-        return min(time for time in times if time is not None)
+        clean_at, shown_at = self._clean_at(newest), self._shown_at()
+        if held is None and watermark is not None and watermark >= clean_at:
+            return None
+        return clean_at if shown_at is None else min(clean_at, shown_at)
 
     def _clean_at(self, newest: int) -> int:
         return newest + self.definition.largest + self.horizon.lateness + 1

@@ -116,6 +116,7 @@ class Bucket:
     def _save(self, log: Log, stream: Stream, mattered: pa.Table, timer: int | None) -> None:
         if timer is None:  # nothing is held: as if it had never been
             self.store.clear()
+            log.head.entries.clear()
             return
         times, _ = tables.ticks(mattered, self.plan.asked.time)
         log.append(mattered.select(self.plan.logged), times)

@@ -9,6 +9,7 @@ import secrets
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ class Head:
             if version == VERSION:
                 entries = [Entry(*_ENTRY.unpack_from(data, at)) for at in range(4 + length, len(data), _ENTRY.size)]
                 return cls(plain["fingerprint"], entries, plain["position"], plain["next_seq"], plain["timer"])
-        except (struct.error, ValueError, KeyError) as error:
+        except (struct.error, ValueError, KeyError, TypeError) as error:
             raise CorruptStateError(f"checkpoint: the head of a bucket cannot be read: {error}.") from None
         raise CorruptStateError(
             f"checkpoint: its state is of version {version}, and this sash reads version {VERSION}; "
@@ -151,10 +152,16 @@ class Log:
         self.head.entries = [*kept, last]
 
     def compact(self, protected: int, tidied: Any) -> None:
-        """Merge neighbours, the smallest first, until there are few; `tidied` may make a merged table smaller."""
+        """Merge neighbours until there are few; `tidied` may make a merged table smaller.
+
+        Those go first that are small beside all that is newer: records grow with their age, and a row is written again
+        about once each time that what is held doubles.
+        """
         while len(self.head.entries) > max(LIVE_RECORDS, protected + 1):
-            entries = self.head.entries
-            at = min(range(len(entries) - protected - 1), key=lambda i: entries[i].size + entries[i + 1].size)
+            sizes = [entry.size for entry in self.head.entries]
+            newer = list(accumulate(reversed(sizes)))[::-1]  # and the record itself
+            rewritten = [old + new if old and new else 0 for old, new in pairwise(sizes)]
+            at = min(range(len(sizes) - protected - 1), key=lambda i: rewritten[i] / max(newer[i], 1))
             self._merge(at, tidied)
 
     def _merge(self, at: int, tidied: Any) -> None:

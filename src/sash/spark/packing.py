@@ -73,10 +73,11 @@ def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
     """Give the rows that have a time, and an id where they must, without markers of the end; and how many have not."""
     ticks, bad = tables.ticks(table, plan.asked.time)
     bad = np.zeros(len(ticks), dtype=bool) if bad is None else bad
+    ends = ticks >= END
     nameless = np.zeros(len(ticks), dtype=bool)
     if plan.asked.id is not None:
-        nameless = np.asarray(table.column(plan.asked.id).is_null(), dtype=bool) & ~bad
-    drop = bad | nameless | (ticks >= END)
+        nameless = np.asarray(table.column(plan.asked.id).is_null(), dtype=bool) & ~bad & ~ends
+    drop = bad | nameless | ends
     kept = table.filter(pa.array(~drop)) if drop.any() else table
     return kept, int(bad.sum()), int(nameless.sum())
 

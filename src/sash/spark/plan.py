@@ -79,7 +79,7 @@ class Plan:
 def _fingerprint(asked: Asked, schema: pa.Schema, buckets: int) -> str:
     """Give what must not change between two runs over one checkpoint."""
     words = {name: value for name, value in asked.words().items() if name not in _CHANGEABLE}
-    words["aggs"] = {name: state.monoid_to(monoid) for name, monoid in asked.aggs.items()}
+    words["aggs"] = {name: (state.monoid_to(monoid), monoid.columns) for name, monoid in asked.aggs.items()}
     words["columns"] = [(field.name, str(field.type)) for field in schema]
     words["buckets"] = buckets
     return hashlib.sha256(json.dumps(words, default=str).encode()).hexdigest()[:16]

@@ -59,7 +59,7 @@ def plan_of(given: spark.StructType, asked: Asked, buckets: int | None, **more: 
     count = (BUCKETS if asked.keys else 1) if buckets is None else buckets
     plan = Plan(asked, pa.schema(fields), count, uuid.uuid4().hex, **more)
     for field in plan.result:
-        if pa.types.is_null(field.type):
+        if pa.types.is_null(field.type) and field.name not in plan.schema.names:
             raise ArgumentError(
                 f"aggs: the type of {field.name} is not known before it runs; give its monoid returns=, as in "
                 'returns="float64".'
