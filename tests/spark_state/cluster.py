@@ -17,6 +17,7 @@ from memory import MemoryStore
 
 from sash.spark.bucket import GAUGES, Bucket, Outcome
 from sash.spark.cache import Cache
+from sash.spark.labels import labels
 from sash.spark.packing import pack, result_bytes, unpack, unpacked
 from sash.spark.plan import Plan
 
@@ -33,7 +34,7 @@ class Cluster:
 
     def __init__(self, plan: Plan, workers: int = 2) -> None:
         self.plan = replace(plan, probe=self._probe)
-        self.stores = [MemoryStore() for _ in range(plan.buckets)]
+        self.stores = {label: MemoryStore() for label in labels(plan.buckets)}
         self.caches = [Cache() for _ in range(workers)]
         self.watermark_ms = 0
         self._fuse: tuple[str, int] | None = None
@@ -60,11 +61,11 @@ class Cluster:
         return outcomes
 
     def commit(self) -> None:
-        for store in self.stores:
+        for store in self.stores.values():
             store.commit()
 
     def rollback(self) -> None:
-        for store in self.stores:
+        for store in self.stores.values():
             store.rollback()
 
     def results(self, outcomes: Iterable[Outcome]) -> pa.Table:
@@ -100,7 +101,7 @@ class Play(Cluster):
         super().__init__(plan, workers)
         self.random = random.Random(seed)
         self.delay_ms = delay_ms
-        self.partitions = [range(first, plan.buckets, partitions) for first in range(partitions)]
+        self.partitions = [labels(plan.buckets)[first::partitions] for first in range(partitions)]
         self.counts: Counter[str] = Counter()  # of what was committed
         self.seen: Counter[str] = Counter()  # of all that happened
 
@@ -121,7 +122,7 @@ class Play(Cluster):
         return self.results(outcomes)
 
     def empty(self) -> bool:
-        return not any(store.committed for store in self.stores)
+        return not any(store.committed for store in self.stores.values())
 
     def _split(self, table: pa.Table) -> list[pa.Table]:
         """Give the rows of each map task."""

@@ -23,7 +23,7 @@ class Single:
     def __init__(self, asking: Asking, workers: int = 2, **more: Any) -> None:
         self.asking = asking
         self.cluster = Cluster(asking.plan(buckets=1, **more), workers)
-        self.store = self.cluster.stores[0]
+        self.store = next(iter(self.cluster.stores.values()))
         self.counts: Counter[str] = Counter()  # of the last task
 
     def run(
@@ -34,7 +34,7 @@ class Single:
         table = self.asking.table(rows).select(self.cluster.plan.schema.names)
         packed = packed_of([list(pack(self.cluster.plan, iter(table.to_batches())))])
         try:
-            outcomes = self.cluster.task(packed, [0], worker, fails)
+            outcomes = self.cluster.task(packed, list(self.cluster.stores), worker, fails)
         except Failed:
             return []
         assert fails is None, "it was to fail"
@@ -48,7 +48,8 @@ class Single:
         """Go on with another plan over the same state, as after a restart."""
         other = Single(self.asking)
         other.cluster = Cluster(plan)
-        other.store = other.cluster.stores[0] = self.store
+        other.store = self.store
+        other.cluster.stores = dict.fromkeys(other.cluster.stores, self.store)
         return other
 
     @property

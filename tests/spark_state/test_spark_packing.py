@@ -22,6 +22,7 @@ from sash import monoids
 from sash.asked import Asked
 from sash.panes import RECORD
 from sash.spark import packing
+from sash.spark.labels import labels
 from sash.spark.packing import END, PACKED, pack, result_bytes, unpack, unpacked
 from sash.spark.plan import Plan
 from sash.spark.streaming import plan_of
@@ -195,7 +196,7 @@ def test_all_columns_of_a_row_come_out_again(late):
     cluster = Cluster(plan)
     table = pa.Table.from_pylist(rich_rows(20), schema=plan.schema)
     packed = packed_of([list(pack(plan, iter(table.to_batches(max_chunksize=7))))])
-    out = cluster.results(cluster.task(packed, range(3)))
+    out = cluster.results(cluster.task(packed, labels(3)))
     back = sorted(out.select(RICH.names).to_pylist(), key=lambda row: row["t"])
     assert back == rich_rows(20)
     assert out.schema == plan.result

@@ -237,4 +237,4 @@ class Trial:
         seen.update({name: play.counts[name] for name in ("hits", "catch_ups", "rebuilds", "merges", "timers", "late")})
         seen.update({name: play.counts[name] for name in ("repeated", "deleted", "revised", "bad_times", "bad_ids")})
         seen.update(play.seen)
-        seen.update({"drops": sum(store.drops for store in play.stores)})
+        seen.update({"drops": sum(store.drops for store in play.stores.values())})

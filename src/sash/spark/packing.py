@@ -14,7 +14,8 @@ from pyspark.sql import types as spark
 
 from sash import _core, tables
 from sash.panes import partials_of
-from sash.spark.plan import Plan
+from sash.spark.labels import labels
+from sash.spark.plan import Plan, known
 
 PACKED = spark.StructType(
     [
@@ -33,6 +34,7 @@ _TOGETHER = 1 << 17  # rows that are packed at a time
 
 def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give a packed row for each bucket that some rows belong to."""
+    plan = known(plan)
     for table in _together(plan, batches):
         readable, bad_times, bad_ids = _readable(plan, table)
         rows = partials_of(plan.definition, plan.asked, readable) if plan.merges else readable
@@ -43,7 +45,7 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
             first = np.arange(len(packed)) == 0
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([bucket for bucket, _ in packed], pa.int32()),
+                    pa.array([labels(plan.buckets)[bucket] for bucket, _ in packed], pa.int32()),
                     pa.array(np.where(first, bad_times, 0)),
                     pa.array(np.where(first, bad_ids, 0)),
                     pa.array([data for _, data in packed], pa.large_binary()),

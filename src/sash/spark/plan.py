@@ -76,6 +76,17 @@ class Plan:
         return PaneStream(self.asked, table, counts) if self.merges else stream_of(self.asked, table, counts)
 
 
+_KNOWN: dict[Any, Plan] = {}
+
+
+def known(plan: Plan) -> Plan:
+    """Give the plan that this process has worked with before, which has all that is worked out from it at hand."""
+    if len(_KNOWN) > 64:
+        _KNOWN.clear()
+    facts = (plan.operator, plan.fingerprint, plan.asked.lateness, plan.asked.on_error, plan.checked, plan.protected)
+    return plan if plan.probe is not _nothing else _KNOWN.setdefault((*facts, plan.cache_bytes), plan)
+
+
 def _fingerprint(asked: Asked, schema: pa.Schema, buckets: int) -> str:
     """Give what must not change between two runs over one checkpoint."""
     words = {name: value for name, value in asked.words().items() if name not in _CHANGEABLE}

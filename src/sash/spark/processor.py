@@ -11,7 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from sash.spark import cache
 from sash.spark.bucket import COUNTERS, Bucket, Outcome
 from sash.spark.packing import result_bytes, unpacked
-from sash.spark.plan import Plan
+from sash.spark.plan import Plan, known
 
 _SEQ = spark.StructType([spark.StructField("seq", spark.LongType())])
 _DATA = spark.StructType([spark.StructField("data", spark.BinaryType())])
@@ -55,6 +55,7 @@ class Processor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Take the state of the task at hand."""
+        self.plan = known(self.plan)
         self._handle = handle
         self._store = _Store(handle.getValueState("head", _DATA), handle.getMapState("log", _SEQ, _DATA))
         task = TaskContext.get()  # None on the driver
