@@ -96,6 +96,9 @@ def arrow_type(kind: spark.DataType) -> pa.DataType | None:
     if isinstance(kind, spark.ArrayType):
         item = arrow_type(kind.elementType)
         return None if item is None else pa.list_(item)
+    if isinstance(kind, spark.MapType):
+        key, value = arrow_type(kind.keyType), arrow_type(kind.valueType)
+        return None if key is None or value is None else pa.map_(key, value)
     if isinstance(kind, spark.StructType):
         members = [(field.name, arrow_type(field.dataType)) for field in kind.fields]
         return None if any(member is None for _, member in members) else pa.struct(members)
