@@ -21,6 +21,7 @@ Values = Callable[[list[str], NDArray[np.int64]], Any]  # columns by name, of ro
 
 _ORDERED = ("min", "max", "first", "last")  # give a value of their column, whatever it holds
 _LISTED = ("first_k", "last_k", "top_k", "bottom_k")
+_SKETCHES = ("kll", "frequent_items", "theta", "cpc")
 _WIDEST_PANE = 64  # words of a record: where it is larger, rows are kept singly
 
 
@@ -41,7 +42,7 @@ class Definition:
     def of(cls, asked: Asked, table: Any) -> "Definition":
         """Check what was asked for against a table's columns."""
         unit = tables.unit_of(table, asked.time)
-        _require_monoids(asked.aggs)
+        require_monoids(asked.aggs)
         tables.require_columns(table, [name for agg in asked.aggs.values() for name in agg.columns], "aggs")
         native = {name: agg for name, agg in asked.aggs.items() if _is_native(agg, table)}
         other = [(name, agg, _result_type(name, agg, table)) for name, agg in asked.aggs.items() if name not in native]
@@ -136,7 +137,8 @@ def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int],
 # --- which aggregates, and who runs them ----------------------------------------------------------
 
 
-def _require_monoids(aggs: Any) -> None:
+def require_monoids(aggs: Any) -> None:
+    """Refuse what is no dict from names to monoids that say what they read."""
     if not isinstance(aggs, dict) or not aggs:
         raise KindError(f"aggs: {shown(aggs)} names no aggregates; give a dict from names to monoids.")
     for name, monoid in aggs.items():
@@ -198,10 +200,26 @@ def _result_type(name: str, monoid: Monoid, table: Any) -> Any:
     of = {"distinct": pa.int64(), "median": pa.float64(), "string_agg": pa.string(), "quantile": pa.float64()}
     if monoid.name in of:
         return of[monoid.name]
+    if monoid.name in _SKETCHES:
+        return _sketch_type(monoid)
     read = table.schema.field(monoid.columns[0]).type
     if monoid.name in _ORDERED:
         return read
     return pa.list_(read) if monoid.name in ("collect_list", "collect_set", *_LISTED) else None
+
+
+def _sketch_type(monoid: Monoid) -> Any:
+    """Give the Arrow type of a sketch's results; of the sketches themselves there is none."""
+    pa = tables.arrow()
+    arguments = dict(monoid.arguments)
+    if arguments.get("as_bytes"):
+        return pa.binary()
+    if monoid.name == "frequent_items":
+        item = pa.string() if arguments["dtype"] == "str" else pa.int64()
+        return pa.list_(pa.struct([("item", item), ("estimate", pa.int64())]))
+    if monoid.name == "kll" and not isinstance(arguments["q"], float):
+        return None if arguments["q"] is None else pa.list_(pa.float64())
+    return pa.float64()
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -59,8 +59,8 @@ class Bucket:
         results, mattered = stream.step(rows, watermark)
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
         self._save(log, stream, mattered, timer)
-        self.plan.probe("saved", self.key, self.counts)
         self._count(log, stream)
+        self.plan.probe("saved", self.key, self.counts)
         return Outcome(results, self.counts, timer, old_timer)
 
     def _head(self) -> Head:

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType
 
 from sash.asked import Asked
+from sash.errors import ArgumentError, KindError, shown
 
 MARK = "__sash_retract"
 _PLACE, _GONE = "__sash_place", "__sash_gone"
@@ -16,8 +19,21 @@ def with_mark(df: DataFrame, asked: Asked) -> tuple[DataFrame, Asked]:
     """Give deletes a column of their own, where they are a condition."""
     if asked.retract is None or (isinstance(asked.retract, str) and asked.retract in df.columns):
         return df, asked
-    condition = asked.retract if isinstance(asked.retract, Column) else F.expr(asked.retract)
-    return df.withColumn(MARK, F.coalesce(condition, F.lit(False))), replace(asked, retract=MARK)
+    if not isinstance(asked.retract, (str, Column)):
+        raise KindError(f"retract: {shown(asked.retract)} is neither a column nor a condition; give one of them.")
+    try:
+        condition = asked.retract if isinstance(asked.retract, Column) else F.expr(asked.retract)
+        marked = df.withColumn(MARK, condition)
+    except AnalysisException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ArgumentError(
+            f"retract: {shown(asked.retract)} is neither a column nor a condition that can be read: {shown(reason)}; "
+            "give one of them."
+        ) from None
+    if not isinstance(marked.schema[MARK].dataType, BooleanType):
+        kind = marked.schema[MARK].dataType.simpleString()
+        raise KindError(f"retract: {shown(asked.retract)} holds {kind}; give booleans.")
+    return marked.withColumn(MARK, F.coalesce(MARK, F.lit(False))), replace(asked, retract=MARK)
 
 
 def column(name: str) -> Column:

@@ -5,7 +5,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sash.asked import Asked
-from sash.errors import ArgumentError, KindError, shown
+from sash.errors import KindError, shown
+from sash.monoids.values import checked_int
 from sash.spark.batch import batched
 from sash.spark.streaming import streamed
 
@@ -54,6 +55,5 @@ def rolling(
     )  # fmt: skip
     if not df.isStreaming:
         return batched(df, asked)
-    if cache_bytes is not None and cache_bytes < 0:
-        raise ArgumentError(f"cache_bytes: {shown(cache_bytes)} is out of range; give 0 or more.")
-    return streamed(df, asked, buckets, **({} if cache_bytes is None else {"cache_bytes": cache_bytes}))
+    room = {} if cache_bytes is None else {"cache_bytes": checked_int("cache_bytes", cache_bytes, 0)}
+    return streamed(df, asked, buckets, **room)

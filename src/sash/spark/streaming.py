@@ -9,8 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
+from sash.answers import require_monoids
 from sash.asked import Asked
 from sash.errors import ArgumentError, KindError, shown
+from sash.monoids.values import checked_int
 from sash.spark import schema
 from sash.spark.bucket import COUNTERS
 from sash.spark.marks import MARK, column, with_mark
@@ -49,13 +51,15 @@ def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: An
 
 def plan_of(given: spark.StructType, asked: Asked, buckets: int | None, **more: Any) -> Plan:
     """Give what the tasks must know, or refuse what is asked before anything runs."""
-    if buckets is not None and not 1 <= buckets <= 1 << 16:
-        raise ArgumentError(f"buckets: {shown(buckets)} is out of range; give a number from 1 to 65536.")
-    whole = asked.emit == "arrival"
-    wanted = given.names if whole else _columns(asked)
-    for name in wanted:
-        schema.place_of(given, name, "df")
-    fields = [schema.arrow_field(given[name], "df") for name in dict.fromkeys(wanted)]
+    if buckets is not None:
+        buckets = checked_int("buckets", buckets, 1, 1 << 16)
+    require_monoids(asked.aggs)
+    columns = (dict.fromkeys(given.names, "df") if asked.emit == "arrival" else {}) | _columns(asked)
+    for name, argument in columns.items():
+        schema.place_of(given, name, argument)
+    for name in asked.keys:
+        schema.require_plain_text(given[name])
+    fields = [schema.arrow_field(given[name], argument) for name, argument in columns.items()]
     count = (BUCKETS if asked.keys else 1) if buckets is None else buckets
     plan = Plan(asked, pa.schema(fields), count, uuid.uuid4().hex, **more)
     for field in plan.result:
@@ -67,9 +71,16 @@ def plan_of(given: spark.StructType, asked: Asked, buckets: int | None, **more: 
     return plan
 
 
-def _columns(asked: Asked) -> list[str]:
-    named = [*asked.keys, asked.time, *([asked.id] if asked.id else []), *([asked.retract] if asked.retract else [])]
-    return [*named, *asked.carry, *(name for monoid in asked.aggs.values() for name in monoid.columns)]
+def _columns(asked: Asked) -> dict[str, str]:
+    """Give the columns that are read, and the argument that names each."""
+    named = [(name, "keys") for name in asked.keys] + [(asked.time, "time")]
+    named += [(name, argument) for name, argument in ((asked.id, "id"), (asked.retract, "retract")) if name]
+    named += [(name, "carry") for name in asked.carry]
+    named += [(name, "aggs") for monoid in asked.aggs.values() for name in monoid.columns]
+    columns: dict[str, str] = {}
+    for name, argument in named:
+        columns.setdefault(name, argument)
+    return columns
 
 
 def _field(given: spark.StructType, field: pa.Field) -> spark.StructField:
