@@ -81,12 +81,17 @@ def arrow_field(field: spark.StructField, argument: str) -> pa.Field:
     Decimal128Type(decimal128(10, 2))
     """
     kind = arrow_type(field.dataType)
-    if kind is None:
+    if kind is None or (_has_map(kind) and argument not in ("df", "carry")):  # others are read
         raise KindError(
             f"{argument}: the column {shown(field.name)} holds {field.dataType.simpleString()}, which cannot be read; "
             "give numbers, text, booleans, dates or timestamps."
         )
     return pa.field(field.name, kind)
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    nested = pa.types.is_nested(kind) and any(_has_map(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pa.types.is_map(kind) or nested)
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType | None:
