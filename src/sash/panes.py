@@ -47,8 +47,7 @@ class PaneStream(BoundaryStream):
         super().__init__(asked, table, counts)
         pa = tables.arrow()
         time = table.schema.field(asked.time)
-        kind = time.type if pa.types.is_timestamp(time.type) else pa.int64()
-        fields = [*(table.schema.field(name) for name in asked.keys), pa.field(time.name, kind)]
+        fields = [*(table.schema.field(name) for name in asked.keys), pa.field(time.name, tables.time_kind(time.type))]
         self.schema = pa.schema([*fields, pa.field(RECORD, pa.binary(self.engine.record_words * 8))])
 
     def _inputs(self, table: Any) -> Any:

@@ -172,3 +172,12 @@ def test_mistakes_are_refused_at_the_call(spark, options, argument):
     """Before Spark has run anything."""
     with pytest.raises(SashError, match=f"^{argument}: "):
         rolling(frame(spark, events(1, 5)), **words({"windows": [20]}, **options))
+
+
+def test_the_columns_of_late_events_have_their_types(spark):
+    """A backfill has the columns of its stream: those that only late events fill are null, and of the id's own type."""
+    table = events(2, 20)
+    got = rolling(frame(spark, table), **words({"windows": [20], "every": 10}), id="x", late="emit")
+    assert got.schema["x"].dataType.simpleString() == "bigint"
+    shown = got.select("t", "x", "late").distinct().collect()
+    assert [tuple(row) for row in shown] == [(None, None, False)]

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sash.asked import Asked
+from sash.spark import schema
 from sash.spark.marks import MARK, column, left_of, with_mark
 from sash.spark.partition import answered
 from sash.spark.question import question_of
@@ -37,7 +38,7 @@ def _as_a_stream(answers: DataFrame, shape: pa.Schema) -> DataFrame:
         if name in answers.columns:
             chosen.append(column(name))
         else:
-            kind = "string" if pa.types.is_string(shape.field(name).type) else "timestamp"
+            kind = schema.spark_type(shape.field(name).type)
             chosen.append(same.get(name, F.lit(None).cast(kind)).alias(name))
     return answers.select(*chosen)
 

@@ -40,7 +40,7 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
         rows = partials_of(plan.definition, plan.asked, readable) if plan.merges else readable
         packed = list(_by_bucket(plan, rows))
         if not packed and (bad_times or bad_ids):
-            packed = [(0, _bytes_of(plan.packed.empty_table().combine_chunks().to_batches(), plan))]
+            packed = [(0, b"")]
         if packed:
             first = np.arange(len(packed)) == 0
             yield pa.RecordBatch.from_arrays(
@@ -96,15 +96,8 @@ def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
     ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
     start = 0
     for end in ends.tolist():
-        yield int(buckets[order[start]]), _bytes_of([rows.slice(start, end - start)], plan)
+        yield int(buckets[order[start]]), rows.slice(start, end - start).serialize().to_pybytes()
         start = end
-
-
-def _bytes_of(batches: list[pa.RecordBatch], plan: Plan) -> bytes:
-    if not batches:
-        return b""
-    data: bytes = batches[0].serialize().to_pybytes()
-    return data
 
 
 def unpacked(plan: Plan, packed: list[bytes]) -> pa.Table:
