@@ -16,6 +16,7 @@ from sash import _core, tables
 from sash.panes import partials_of
 from sash.spark.labels import labels
 from sash.spark.plan import Plan, known
+from sash.spark.worker import settle
 
 PACKED = spark.StructType(
     [
@@ -34,6 +35,7 @@ _TOGETHER = 1 << 17  # rows that are packed at a time
 
 def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give a packed row for each bucket that some rows belong to."""
+    settle()
     plan = known(plan)
     for table in _together(plan, batches):
         readable, bad_times, bad_ids = _readable(plan, table)
@@ -121,6 +123,7 @@ def result_bytes(plan: Plan, table: pa.Table) -> list[bytes]:
 
 def unpack(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give the results of packed rows."""
+    settle()
     for batch in batches:
         for data in pc.drop_null(batch.column("data")):
             buffer = data.as_buffer()

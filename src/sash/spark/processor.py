@@ -12,6 +12,7 @@ from sash.spark import cache
 from sash.spark.bucket import COUNTERS, Bucket, Outcome
 from sash.spark.packing import result_bytes, unpacked
 from sash.spark.plan import Plan, known
+from sash.spark.worker import settle
 
 _SEQ = spark.StructType([spark.StructField("seq", spark.LongType())])
 _DATA = spark.StructType([spark.StructField("data", spark.BinaryType())])
@@ -55,6 +56,7 @@ class Processor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Take the state of the task at hand."""
+        settle()
         self.plan = known(self.plan)
         self._handle = handle
         self._store = _Store(handle.getValueState("head", _DATA), handle.getMapState("log", _SEQ, _DATA))

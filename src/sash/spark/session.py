@@ -30,6 +30,11 @@ _LOCAL = {
     "spark.driver.host": _LOOPBACK,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Spark's other way of writing a checkpoint starts some fifty processes in a micro-batch on a local disk, readlink
+    # and chmod. This one renames files too.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
