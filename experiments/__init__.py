@@ -10,4 +10,4 @@ and everything they share lies beside them: `series` says what is drawn where, `
 processes, `style` the visual language, `claims` what the paper says and what was found.
 """
 
-FIGURES = ("distance", "latency", "fifo", "sharing", "bulk", "random_distance", "memory", "combines")
+FIGURES = ("distance", "latency", "fifo", "sharing", "bulk", "random_distance", "memory", "combines", "spark")

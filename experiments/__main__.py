@@ -57,7 +57,9 @@ def measure(figures: Sequence[str], quick: bool, results: Path, fresh: bool = Fa
     if fresh:
         (results / JOURNAL).unlink(missing_ok=True)
     stamped = stamp(size.name)
-    heading = {name: value for name, value in stamped.items() if name != "date"} | {"core": core_digest()}
+    heading = {name: value for name, value in stamped.items() if name not in ("date", "commit")} | {
+        "core": core_digest()
+    }
     journal = Journal(results / JOURNAL, heading)
     if journal.stale:
         _say("A stopped run was of another build, machine or scale: it is started anew.")

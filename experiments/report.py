@@ -126,7 +126,7 @@ td.no { color: #d1122f; font-weight: 600; } td.open { color: #6b7280; }
 <h1>The paper's figures, redrawn</h1>
 <p class="stamps">$stamps</p>
 <p>“Sub-O(log n) Out-of-Order Sliding-Window Aggregation” measures rounds of evict, insert and query. Here are its four
-figures on this machine, and four more: <b>fiba</b> is sash's own tree, <b>paper</b> is FiBA as printed, <b>classic</b>
+figures on this machine, and five more: <b>fiba</b> is sash's own tree, <b>paper</b> is FiBA as printed, <b>classic</b>
 the augmented B-tree.</p>
 <p>$summary</p>
 $figures

@@ -20,7 +20,7 @@ from typing import Any
 
 from experiments import FIGURES
 from experiments.case import Case, Row
-from experiments.series import ALL
+from experiments.series import ALL, OURS_ON_SPARK
 
 Group = list[Case]
 Heard = Callable[[Group, float], None]
@@ -103,7 +103,9 @@ class Runner:
         """Get the server ready that the processes are forked off."""
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         self._context = mp.get_context("forkserver")
-        self._context.set_forkserver_preload(["numpy.random", *(f"experiments.{name}" for name in FIGURES)])
+        self._context.set_forkserver_preload(
+            ["numpy.random", *(f"experiments.{name}" for name in FIGURES if name != "spark")]
+        )
 
     def run(self, group: Group) -> list[Row]:
         """Measure the cases of a group in turns and give their rows, in their order."""
@@ -232,6 +234,8 @@ def expected_s(group: Group) -> float:
 
 
 def _expected_s(case: Case) -> float:
+    if case.figure == "spark":
+        return 5 + case.repeats * (2 + case.rounds * (0.3 if case.series == OURS_ON_SPARK else 0.15 + 0.015 * case.x))
     series = ALL[case.series]
     round_s = _FILL_NS[series.structure][case.monoid == "bloom"] * 1e-9
     filling = case.n * round_s / 2

@@ -51,6 +51,8 @@ PAPER = tuple(f"paper µ={mu}" for mu in ARITIES)
 CLASSIC = tuple(f"classic µ={mu}" for mu in ARITIES)
 TREES = ("fiba", *PAPER, *CLASSIC)
 IN_ORDER = ("two_stacks", "daba", "reactive")
+OURS_ON_SPARK, SPARKS_OWN = "sash on Spark", "Spark's window"
+ON_SPARK = (OURS_ON_SPARK, SPARKS_OWN)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Panels:
 
 def _can(series: str, variant: str) -> bool:
     """Tell whether a structure can take part: the in-order rivals know one order of arrival."""
-    return not ALL[series].in_order or variant in ("", "in order")
+    return series in ON_SPARK or not ALL[series].in_order or variant in ("", "in order")
 
 
 SHOWN = {
@@ -82,6 +84,7 @@ SHOWN = {
     "combines": Panels(
         ("fiba", NARROW, *PAPER, *CLASSIC, *IN_ORDER), monoids=("sum",), variants=("in order", "by distance")
     ),
+    "spark": Panels(ON_SPARK, monoids=("sum",)),
 }
 
 

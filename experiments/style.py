@@ -14,7 +14,7 @@ from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.series import ALL, CLASSIC, IN_ORDER, NARROW, PAPER
+from experiments.series import ALL, CLASSIC, IN_ORDER, NARROW, ON_SPARK, OURS_ON_SPARK, PAPER, SPARKS_OWN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,8 +102,10 @@ LOOKS = {
     "two_stacks": Look("two-stacks", "#12864a", "v", rank=4),
     "daba": Look("DABA", "#7a3db8", "D", (0, (7, 1.5, 1.2, 1.5)), rank=4, size=5.5),
     "reactive": Look("Reactive", "#a35a12", "X", (0, (3, 1.2)), rank=4, size=7),
+    OURS_ON_SPARK: Look(OURS_ON_SPARK, RED, "h", width=3.6, size=8.5, rank=6),
+    SPARKS_OWN: Look(SPARKS_OWN, "#d97706", "P", (0, (6, 1.5)), rank=4, size=8),
 }
-assert set(LOOKS) == set(ALL), "every series has a look, and no look is without one"
+assert set(LOOKS) == {*ALL, *ON_SPARK}, "every series has a look, and no look is without one"
 
 MONOID_TITLES = {
     "sum": "sum · cheap",
@@ -150,7 +152,9 @@ def legend(figure: Figure, labels: Sequence[str], more: Sequence[Any] = (), **lo
     """Put one legend for all panels at the foot of the figure, a column for each family; `look` changes its lines."""
     from matplotlib.lines import Line2D
 
-    families = [[s for s in family if s in labels] for family in (("fiba", NARROW), PAPER, CLASSIC, IN_ORDER)]
+    families = [
+        [s for s in family if s in labels] for family in (("fiba", NARROW), PAPER, CLASSIC, IN_ORDER, *zip(ON_SPARK))
+    ]
     columns = [[Line2D([], [], **LOOKS[label].line(**look)) for label in family] for family in families if family]
     columns += [list(more)] if more else []
     deepest = max(map(len, columns))
@@ -219,16 +223,18 @@ def log_axis(axis: Axes, label: str = "") -> None:
         axis.set_ylabel(label)
 
 
-def name(axis: Axes, x: float, y: float, offset: tuple[float, float] = (0, 15)) -> None:
-    """Write the name of the line that stands out over it."""
+def name(
+    axis: Axes, x: float, y: float, offset: tuple[float, float] = (0, 15), text: str = "fiba", color: str = RED
+) -> None:
+    """Write the name of a line over it."""
     import matplotlib.patheffects as effects
 
     axis.annotate(
-        "fiba",
+        text,
         (x, y),
         xytext=offset,
         textcoords="offset points",
-        color=RED,
+        color=color,
         fontweight="bold",
         fontsize=14,
         ha="center",

@@ -5,7 +5,7 @@ from math import log2
 
 from experiments.case import Row, Rows
 from experiments.evidence import Measured
-from experiments.series import SHOWN
+from experiments.series import OURS_ON_SPARK, SHOWN
 
 N = 2**22
 DISTANCES = (0, *(2**k for k in range(23)))
@@ -105,6 +105,7 @@ def as_claimed() -> Measured:
         "bulk": made("bulk", (1, 2**20), lambda _, __, ___, ____: 1.5),
         "memory": made("memory", (N,), lambda _, __, series, ___: 16 if series == "fiba" else 40),
         "combines": made("combines", DISTANCES, _combines),
+        "spark": made("spark", (1, 256), lambda _, __, series, x: 300 if series == OURS_ON_SPARK else 150 + 10 * x),
     }
 
 
@@ -159,4 +160,5 @@ def the_opposite() -> Measured:
         "bulk": made("bulk", (1, 2**20), lambda *_: 9000),
         "memory": made("memory", (N,), lambda _, __, series, ___: 100 if series == "fiba" else 40),
         "combines": made("combines", DISTANCES, _no_combines),
+        "spark": made("spark", (1, 256), lambda _, __, series, x: 150 + 10 * x if series == OURS_ON_SPARK else 300),
     }

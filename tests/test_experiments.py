@@ -20,7 +20,7 @@ from experiments.load import Batches, Rounds, Shared, WrongAnswerError, follow, 
 from experiments.machine import STAMPS, stamp
 from experiments.random_distance import Scattered, arrivals
 from experiments.runner import CaseFailedError, Journal, Runner, expected_s, run_all
-from experiments.series import ALL, MONOIDS, SHOWN, TREES, MissingSeriesError
+from experiments.series import ALL, MONOIDS, ON_SPARK, SHOWN, TREES, MissingSeriesError
 from sash import Monoid, SashError, Window, monoids
 from structures import STRUCTURES
 
@@ -73,7 +73,7 @@ def test_a_missing_series_is_an_error(figure):
 def test_nothing_is_drawn_that_is_not_tested():
     """Every series is a structure of the model tests, and has a look of its own."""
     assert {series.structure for series in ALL.values()} == {structure.name for structure in STRUCTURES}
-    assert set(style.LOOKS) == set(ALL)
+    assert set(style.LOOKS) == {*ALL, *ON_SPARK}
     looks = [(look.color, look.marker, str(look.dash), look.hollow) for look in style.LOOKS.values()]
     assert len(set(looks)) == len(looks)
     grey = [(look.marker, str(look.dash), look.hollow, look.width) for look in style.LOOKS.values()]
@@ -141,7 +141,7 @@ def test_losses_name_the_rival():
     found = losses(
         {"fifo": Rows({"series": s, "x": x, "median": ns, "monoid": "sum", "variant": ""} for s, x, ns in rows)}
     )
-    assert [tuple(loss) for loss in found] == [("fifo", "sum", "1", "DABA takes 50% of fiba's at 1")]
+    assert [tuple(loss) for loss in found] == [("fifo", "sum", "1", "DABA takes 50% of ours at 1")]
 
 
 def test_the_report_stands_alone(tmp_path, monkeypatch):
