@@ -143,7 +143,7 @@ def test_public_methods_say_what_they_give():
             assert len(getattr(sash.Window, name).__doc__ or "") > 20, name
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/monoids.md", "docs/rolling.md"])
+@pytest.mark.parametrize("page", ["docs/monoids.md", "docs/rolling.md"])
 def test_examples_in_the_documentation(page, capsys):
     """Every Python block runs, its assertions included, and prints what its comments say."""
     assert run_blocks(ROOT / page, capsys) >= 2
