@@ -22,8 +22,8 @@ def metrics(query: Any) -> list[dict[str, Any]]:
 
 def _of_batch(progress: dict[str, Any]) -> dict[str, Any]:
     observed = progress.get("observedMetrics", {})
-    operators = [counts for name, counts in observed.items() if name.startswith(OBSERVED)]
-    counted = {name: sum(int(counts.get(name) or 0) for counts in operators) for name in COUNTERS}
+    buckets = [row for name, seen in observed.items() if name.startswith(OBSERVED) for row in seen["counts"] or ()]
+    counted = {name: sum(int(row[place]) for row in buckets) for place, name in enumerate(COUNTERS)}
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
     return {
         "batch": progress["batchId"],

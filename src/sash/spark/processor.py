@@ -16,8 +16,12 @@ from sash.spark.worker import settle
 
 _SEQ = spark.StructType([spark.StructField("seq", spark.LongType())])
 _DATA = spark.StructType([spark.StructField("data", spark.BinaryType())])
+# The counters are one column: Spark works its plan and its code out anew for every micro-batch, column by column.
 OUTPUT = spark.StructType(
-    [*(spark.StructField(name, spark.LongType()) for name in COUNTERS), spark.StructField("data", spark.BinaryType())]
+    [
+        spark.StructField("counts", spark.ArrayType(spark.LongType())),
+        spark.StructField("data", spark.BinaryType()),
+    ]
 )
 
 
@@ -93,7 +97,7 @@ class Processor(StatefulProcessor):
                 self._handle.deleteTimer(outcome.old_timer)
             if outcome.timer is not None:
                 self._handle.registerTimer(outcome.timer)
-        counts = outcome.counts
+        counts = [outcome.counts[name] for name in COUNTERS]
         for data in result_bytes(self.plan, outcome.results) or [b""]:
-            yield Row(**counts, data=data)
-            counts = dict.fromkeys(COUNTERS, 0)
+            yield Row(counts=counts, data=data)
+            counts = [0] * len(COUNTERS)

@@ -14,7 +14,6 @@ from sash.asked import Asked
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoids.values import checked_int
 from sash.spark import schema
-from sash.spark.bucket import COUNTERS
 from sash.spark.marks import MARK, column, with_mark
 from sash.spark.packing import PACKED, pack, unpack
 from sash.spark.plan import Plan
@@ -44,7 +43,7 @@ def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: An
     held = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
     )
-    counted = held.observe(OBSERVED + plan.operator[:8], *[F.sum(name).alias(name) for name in COUNTERS])
+    counted = held.observe(OBSERVED + plan.operator[:8], F.collect_list("counts").alias("counts"))
     given = counted.select("data").mapInArrow(unpacking, shape)
     return given.drop(MARK) if MARK in result.names else given
 
