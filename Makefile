@@ -22,7 +22,7 @@ PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -prin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run check format bench bench-spark figures figures-full sanitize cards lock clean
+.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,10 @@ help: ## list the targets
 test: $(VENV)/.sash ## build, install what is needed, run all tests
 	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-run: $(VENV)/.sash ## build, then a short tour that prints the paper's worked example
+run: $(VENV)/.sash ## build, then stream late payments through a local Spark, verify the results, write out/report.html
+	$(VENV)/bin/sash demo
+
+tour: $(VENV)/.sash ## build, then print the paper's worked example step by step
 	$(PY) -m sash.tour
 
 check: $(VENV)/.deps ## lint, format and types; changes nothing
@@ -52,7 +55,7 @@ bench: $(VENV)/.sash ## print the benchmark tables, every answer verified before
 bench-spark: $(VENV)/.sash ## the same for Spark on two cores, against Spark's own windows: about ten minutes
 	$(PY) -m benchmarks.spark
 
-figures: $(VENV)/.sash ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
+figures: $(VENV)/.sash ## redraw the paper's figures from a quick run: about three minutes, then experiments/figures/report.html
 	$(PY) -m experiments --quick
 
 figures-full: $(VENV)/.sash ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
