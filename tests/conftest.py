@@ -26,14 +26,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 
 class OneSpark(LoadGroupScheduling):
-    """Tests of Spark on one worker, so that there is one JVM; every other test wherever there is room.
+    """Tests of Spark on one worker and those of the command line on another; every other test wherever there is room.
+
+    So there is one JVM for each of the two, beside those that the command line starts itself.
 
     The mark for this, xdist_group, does nothing here: pytest-xdist 3.8 puts it into `_nodeid`, which pytest 9.2 has no
     more.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+        return next((group for group in ("spark", "cli") if nodeid.startswith(f"tests/{group}/")), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

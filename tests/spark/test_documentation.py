@@ -1,4 +1,4 @@
-"""The code in README.md and docs/spark.md gives what it says."""
+"""The code in README.md, docs/spark.md and docs/pipeline.md gives what it says."""
 
 from pathlib import Path
 
@@ -6,8 +6,17 @@ import pytest
 
 from documentation import run_blocks
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.mark.parametrize("page", ["README.md", "docs/spark.md"])
 def test_examples_in_the_documentation(page, spark, capsys):
     """One block leans on the other; the session is the one that runs."""
-    assert run_blocks(Path(__file__).parents[2] / page, capsys, {}) >= 2
+    assert run_blocks(ROOT / page, capsys, {}) >= 2
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_pipeline_in_the_documentation(capsys, tmp_path, monkeypatch):
+    """It runs on the session that there is, in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(ROOT / "docs" / "pipeline.md", capsys) >= 1

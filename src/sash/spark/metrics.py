@@ -17,10 +17,11 @@ def metrics(query: Any) -> list[dict[str, Any]]:
     """
     if not hasattr(query, "recentProgress"):
         raise KindError(f"query: {shown(query)} is no streaming query; give what start() gave.")
-    return [_of_batch(json.loads(progress.json)) for progress in query.recentProgress]
+    return [of_batch(json.loads(progress.json)) for progress in query.recentProgress]
 
 
-def _of_batch(progress: dict[str, Any]) -> dict[str, Any]:
+def of_batch(progress: dict[str, Any]) -> dict[str, Any]:
+    """Give what one micro-batch counted, from its progress as Spark tells it in JSON."""
     observed = progress.get("observedMetrics", {})
     buckets = [row for name, seen in observed.items() if name.startswith(OBSERVED) for row in seen["counts"] or ()]
     counted = {name: sum(int(row[place]) for row in buckets) for place, name in enumerate(COUNTERS)}

@@ -1,0 +1,54 @@
+"""How commands end: 0 done, 1 failed while running, 2 a mistake in the file or the arguments, 130 interrupted."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import typer
+
+from sash.errors import ArgumentError, KindError, SashError, UnsupportedError
+
+FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
+_MISTAKES = (ArgumentError, KindError, UnsupportedError)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that tells an error of ours in a sentence and ends with its code; `--traceback` shows the rest."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except SashError as error:
+            if options.get("traceback"):
+                raise
+            typer.echo(str(error), err=True)
+            raise typer.Exit(MISTAKEN if isinstance(error, _MISTAKES) else FAILED) from None
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Have the first Ctrl-C set an event, and the second end everything at once."""
+    stop = threading.Event()
+
+    def interrupted(*_: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():  # where Python takes no signals
+        yield stop
+        return
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)

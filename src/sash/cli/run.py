@@ -1,0 +1,77 @@
+"""sash run: a pipeline file, run where one can watch it."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from sash.cli.exits import INTERRUPTED, interruptible
+from sash.cli.here import ready
+from sash.cli.view import View
+from sash.pipeline.file import Pipeline, read
+from sash.policy import name_of
+
+File = Annotated[Path, typer.Argument(help="The pipeline file.", show_default="pipeline.toml")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Put a value of the file aside for this one; may come again."),
+]
+Mode = Annotated[
+    Literal["streaming", "batch", "available-now"] | None, typer.Option(help="Put the file's mode aside for this one.")
+]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show Spark's log, and the traceback of what fails.")]
+
+
+def run(
+    file: File = Path("pipeline.toml"),
+    once: Annotated[bool, typer.Option("--once", help="Take what there is, and end.")] = False,
+    mode: Mode = None,
+    sets: Sets = None,
+    plain: Annotated[bool, typer.Option("--plain", help="A line for each micro-batch instead of a live view.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a pipeline file, as a stream or as a batch.
+
+    Ctrl-C lets the micro-batch at hand end and stops; the same command goes on from there. A second Ctrl-C stops at
+    once, which the checkpoint survives too. The exit code is 0 when it is done, 1 when it failed while running, 2 for a
+    mistake in the file, 130 when it was interrupted.
+    """
+    ready()
+    pipeline = pipeline_of(file, mode, sets, once=once)
+    from sash.pipeline.launching import session_of
+    from sash.pipeline.running import run as run_pipeline
+
+    console = Console(highlight=False)
+    # What the console sink prints would go through a panel that is drawn over and over.
+    live = console.is_terminal and not plain and pipeline.sink.format != "console"
+    with interruptible() as stop, View(pipeline.name, drawn(pipeline), live, console) as view:
+        spark = session_of(pipeline, quiet=not traceback)
+        outcome = run_pipeline(pipeline, once=once, spark=spark, on_progress=view.update, stop=stop)
+        view.finish(outcome)
+    if outcome.stopped:
+        again = shlex.join(["sash", "run", *_again(file, once, mode, sets)])
+        kept = "Nothing else will come of it" if pipeline.mode == "batch" else "The checkpoint is whole"
+        console.print(f"{kept}. Go on: {again}", markup=False, soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def pipeline_of(file: Path, mode: str | None, sets: list[str] | None, *, once: bool = False) -> Pipeline:
+    """Give the pipeline of a file with what the command line says otherwise."""
+    overrides = [*(sets or []), *([] if mode is None else [f"mode={mode}"])]
+    pipeline = read(file, overrides)
+    if once and pipeline.mode == "streaming":
+        return read(file, [*overrides, "mode=available-now"])
+    return pipeline
+
+
+def drawn(pipeline: Pipeline) -> str:
+    """Give the name of the column that the view draws, as far as it is known before Spark is there."""
+    first = f"{next(iter(pipeline.rolling.aggs), 'value')}_{name_of(pipeline.rolling.windows[0])}"
+    return pipeline.view.column or first
+
+
+def _again(file: Path, once: bool, mode: str | None, sets: list[str] | None) -> list[str]:
+    options = [*(["--once"] if once else []), *(["--mode", mode] if mode is not None else [])]
+    return [str(file), *options, *[word for given in sets or [] for word in ("--set", given)]]

@@ -1,0 +1,198 @@
+"""What a person sees of a running pipeline: a panel that is drawn anew, or a plain line for each micro-batch."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from sash.pipeline.units import count, duration, size, sparkline
+
+if TYPE_CHECKING:
+    from sash.pipeline.running import Outcome, Progress
+
+_HISTORY = 400  # micro-batches that a sparkline can look back on, more than any terminal is wide
+_LABEL = 12
+_THE_END = 9998  # the watermark stands a delay behind the row in the year 9999 that ends a replay
+
+
+class View:
+    """A view of one run: `with View(name, target, live=True) as view: view.update(progress)`.
+
+    `target` is the column whose value is drawn over micro-batches. Where nobody watches (`live=False`) each micro-batch
+    is a line of plain text without control characters, so that it can go to a file.
+    """
+
+    def __init__(self, name: str, target: str, live: bool, console: Console | None = None) -> None:
+        self.name, self.target, self.is_live = name, target, live
+        self.console = console or Console(highlight=False)
+        self.values: deque[float | None] = deque(maxlen=_HISTORY)
+        self.rates: deque[float | None] = deque(maxlen=_HISTORY)
+        self.rows = self.late = self.revised = self.quarantined = 0
+        self.last: Progress | None = None
+        self.first_watermark: str | None = None
+        self._began = time.monotonic()
+        self._spinner = Spinner("dots", text=Text(" Spark is starting", style="dim"))
+        self._over = False
+        self._screen = Live(self, console=self.console, refresh_per_second=8) if live else None
+
+    def __enter__(self) -> View:
+        """Begin to draw."""
+        self._began = time.monotonic()
+        if self._screen is not None:
+            self._screen.start()
+        else:
+            self._say(f"{self.name}: Spark is starting")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the terminal back; the last panel stays, unless nothing came."""
+        self._settle()
+
+    def update(self, progress: Progress) -> None:
+        """Take a micro-batch in."""
+        self.last = progress
+        self.rows += progress.rows
+        self.late += progress.late
+        self.revised += progress.revised
+        self.quarantined += progress.quarantined
+        if self.first_watermark is None:
+            self.first_watermark = _known(progress.watermark)
+        # A micro-batch without rows only fires timers; its speed says nothing.
+        if progress.rows:
+            self.rates.append(progress.rows_per_second)
+        self.values.append(progress.value)
+        if self._screen is None:
+            self._say(self.line(progress))
+
+    def finish(self, outcome: Outcome) -> None:
+        """Say how it ended."""
+        self._settle()
+        word = "stopped" if outcome.stopped else "done"
+        self._say(
+            f"{self.name}: {word} after {duration(outcome.seconds)}: {outcome.rows_in:,} rows in, "
+            f"{outcome.emitted:,} results out ({outcome.revised:,} revised), {outcome.late:,} late, "
+            f"{outcome.quarantined:,} quarantined, {outcome.batches:,} micro-batches"
+        )
+
+    def _settle(self) -> None:
+        if self._screen is not None and not self._over:
+            self._over = True
+            self._screen.transient = self.last is None
+            self._screen.stop()
+
+    # --- the plain line -----------------------------------------------------------------------------
+
+    def line(self, progress: Progress) -> str:
+        """Give a micro-batch as a line of plain text."""
+        told = [
+            f"batch {progress.batch}",
+            f"{progress.rows:,} rows in {progress.seconds:.1f} s ({count(progress.rows_per_second)} rows/s)",
+            f"watermark {_clock(progress.watermark)}",
+            f"{progress.emitted:,} out",
+            f"{progress.late:,} late",
+            f"{progress.revised:,} revised",
+            f"{progress.quarantined:,} quarantined",
+            f"state {size(progress.state_bytes)}",
+            f"{progress.live_keys:,} keys",
+        ]
+        if progress.value is not None:
+            told.append(f"{self.target} {progress.value:,.6g}")
+        return " | ".join(told)
+
+    def _say(self, line: str) -> None:
+        # Neither colours nor folding: a line is a line however narrow the terminal.
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    # --- the panel ----------------------------------------------------------------------------------
+
+    def __rich__(self) -> RenderableType:
+        """Draw the panel as things stand."""
+        elapsed = duration(int(time.monotonic() - self._began))
+        body: RenderableType = self._spinner if self.last is None else self._body(self.last)
+        return Panel(
+            body,
+            title=Text(self.name, style="bold red"),
+            title_align="left",
+            subtitle=Text(elapsed if self._over else f"{elapsed} · Ctrl-C stops it", style="dim"),
+            subtitle_align="right",
+            border_style="dim",
+            padding=(0, 1),
+        )
+
+    def _body(self, progress: Progress) -> RenderableType:
+        room = max(8, min(self.console.width - 44, 60))
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", min_width=_LABEL, no_wrap=True)
+        table.add_column(justify="right", min_width=12, no_wrap=True)
+        table.add_column(no_wrap=True)
+        speed = self.rates[-1] if self.rates else None
+        table.add_row(
+            "rows/s",
+            Text("–" if speed is None else count(speed), style="bold"),
+            Text(sparkline(self.rates, room), style="blue"),
+        )
+        known = next((value for value in reversed(self.values) if value is not None), None)
+        value = "–" if known is None else f"{known:,.6g}"
+        drawn = Text(sparkline(self.values, room), style="red")
+        table.add_row(_shortened(self.target, 20), Text(value, style="bold"), drawn)
+        table.add_row("rows", f"{self.rows:,}", Text(f"micro-batch {progress.batch}", style="dim"))
+        moved = _moved(self.first_watermark, progress.watermark)
+        table.add_row("watermark", _clock(progress.watermark), Text(moved, style="dim"))
+        table.add_row("state", size(progress.state_bytes), Text(f"{progress.live_keys:,} live keys", style="dim"))
+        return Group(table, self._counts())
+
+    def _counts(self) -> Text:
+        """Give what did not come in order; words stand out once there is something to see."""
+        counts = Text("\n")
+        for number, word, style in (
+            (self.late, "late", "yellow"),
+            (self.revised, "revised", "blue"),
+            (self.quarantined, "quarantined", "red"),
+        ):
+            counts.append(f"{number:,} {word}", style=f"bold {style}" if number else "dim")
+            counts.append("   ")
+        return counts
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _instant(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _known(watermark: str | None) -> str | None:
+    """Give a watermark, or None before the first one, which Spark gives as 1970."""
+    instant = _instant(watermark)
+    return None if instant is None or instant.timestamp() <= 0 else watermark
+
+
+def _clock(watermark: str | None) -> str:
+    instant = _instant(_known(watermark))
+    if instant is None:
+        return "–"
+    return "the end" if instant.year >= _THE_END else instant.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _moved(first: str | None, now: str | None) -> str:
+    """Say how far the watermark has come since the first one."""
+    start, end = _instant(first), _instant(_known(now))
+    if start is None or end is None or end.year >= _THE_END:
+        return ""
+    return f"moved on by {duration((end - start).total_seconds())}"

@@ -1,0 +1,232 @@
+"""sash demo as a person would use it: killed on the way, interrupted, gone on with, verified, and found out."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from sash.cli.app import app
+from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError
+from sash.pipeline import launching, pictures, running, story
+from sash.pipeline.demo import Folder, Settings, late_counted, pipeline_of, rules_of
+from sash.spark import upserted_files, upserted_table
+
+ROWS = 9_000  # six micro-batches
+PATIENCE = 240  # seconds, for a machine that is busy with something else
+
+
+class Run:
+    """A demo in a process group of its own, whose lines can be waited for."""
+
+    def __init__(self, out, *options):
+        command = [sys.executable, "-m", "sash", "demo", "--plain", "--out", str(out), *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        self.lines = []
+
+    def wait_for_batches(self, count):
+        """Read until so many micro-batches have been told."""
+        while sum(line.startswith("batch ") for line in self.lines) < count:
+            line = self.process.stdout.readline()
+            assert line, "the demo ended early:\n" + "".join(self.lines)
+            self.lines.append(line)
+
+    def end(self, number=None):
+        """Send a signal, to all of it where that is SIGKILL, and give the exit code."""
+        if number == signal.SIGKILL:
+            os.killpg(self.process.pid, number)
+        elif number is not None:
+            self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=PATIENCE)
+        self.lines += rest.splitlines(keepends=True)
+        return self.process.returncode
+
+    @property
+    def text(self):
+        return "".join(self.lines)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Two runs in one folder: one that is killed after some micro-batch, and one that goes on and ends."""
+    out = tmp_path_factory.mktemp("demo") / "out"
+    killed = Run(out, "--rows", str(ROWS))
+    killed.wait_for_batches(random.Random(20).randint(1, 3))
+    assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+    last = Run(out)
+    code = last.end()
+    return out, killed, last, code
+
+
+def test_a_killed_demo_goes_on_and_ends_with_the_right_results(ended):
+    """After kill -9 the same command goes on from the checkpoint, and every result is right."""
+    out, _, last, code = ended
+    assert code == 0, last.text
+    found = re.search(r"Verified: ([\d,]+) results of ([\d,]+) cards", last.text)
+    assert found is not None and int(found[1].replace(",", "")) == upserted_table(out / "results").num_rows > 10_000
+    assert last.text.count("Traceback") == 0
+
+
+def test_micro_batches_go_on_by_number(ended):
+    """The second run begins where the first one was: nothing begins anew, and at most one micro-batch ran twice."""
+    out, killed, last, _ = ended
+    first, second = ([int(n) for n in re.findall(r"^batch (\d+) ", run.text, re.MULTILINE)] for run in (killed, last))
+    assert first == list(range(len(first))) and second == list(range(second[0], second[-1] + 1))
+    # Between the last line of a run that was killed and its end a micro-batch or two may have been committed.
+    assert second[0] > first[-1] and "Going on after micro-batch " in last.text
+    batches = story.recorded(out / "progress.jsonl")
+    numbers = [batch["batch"] for batch in batches]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == second[-1]
+    assert len({batch["run"] for batch in batches}) == 2
+
+
+def test_the_report_is_there(ended):
+    out, *_ = ended
+    assert {path.name for path in (out / "pictures").iterdir()} == {"arrival.png", "revisions.png", "load.png"}
+    assert "every result verified" in (out / "report.html").read_text()
+    assert (out / "report.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def again(out, *options):
+    return CliRunner().invoke(app, ["demo", "--out", str(out), *options])
+
+
+def test_a_finished_demo_is_verified_again(ended, monkeypatch):
+    """No Spark is needed for that, and without matplotlib it says how to get pictures."""
+    out, *_ = ended
+    monkeypatch.setattr(pictures, "available", lambda: False)
+    result = again(out)
+    assert result.exit_code == 0, result.output
+    assert "holds a finished demo of 9,000 payments, seed 7: verifying it again; --fresh starts anew." in result.output
+    assert "Verified: " in result.output and 'pip install "sash[plot]"' in result.output
+    assert "What to try next" in result.output
+
+
+def test_one_corrupted_result_is_found(ended, tmp_path):
+    """A value that is changed on disk is named by its key and time, and the exit code is 1."""
+    out = tmp_path / "out"
+    shutil.copytree(ended[0], out)
+    path = upserted_files(out / "results")[0]
+    table = pq.ParquetFile(path).read()
+    row = next(place for place, gone in enumerate(table["deleted"].to_pylist()) if not gone)
+    totals = table["total_30m"].to_pylist()
+    right, totals[row] = totals[row], totals[row] + 1
+    place = table.column_names.index("total_30m")
+    pq.write_table(table.set_column(place, "total_30m", pa.array(totals)), path, store_schema=False)
+    result = again(out)
+    assert result.exit_code == 1
+    when = table["window_end"][row].as_py().strftime("%Y-%m-%d %H:%M:%S")
+    said = f"card {table['card'][row]} at {when}: total_30m is {right + 1}, not {right}"
+    assert "WRONG: 1 of " in result.output and said in result.output
+    assert said in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--rows", "5000"), "rows: "),
+        (("--seed", "8"), "holds a demo with seed 7, not 8; leave --seed out to go on with it"),
+        (("--seconds", "10", "--rows", "5000"), "--seconds, --rows: 10 and 5000 both say how long it is"),
+    ],
+)
+def test_another_demo_in_the_same_folder_is_refused(ended, options, said):
+    result = again(ended[0], *options)
+    assert result.exit_code == 2 and said in result.output
+
+
+def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
+    """What the runner tells is written down, and a demo that was stopped is not taken for a finished one."""
+    told = running.Progress(0, 1_500, 1.0, 1_500.0, None, 0, 0, 0, 0, 1, 1, None)
+
+    def run(pipeline, *, spark, on_progress, stop):
+        on_progress(told)
+        on_progress(replace(told, batch=1, rows=0))  # of a query that found nothing to do
+        return running.Outcome(rows_in=1_500, batches=1, stopped=True)
+
+    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(launching, "session_of", lambda *_, **__: None)
+    result = again(tmp_path, "--rows", "3000")
+    assert result.exit_code == 130
+    assert f"Stopped; the checkpoint is whole. Go on: sash demo --out {tmp_path}" in result.output
+    assert [batch["batch"] for batch in story.recorded(tmp_path / "progress.jsonl")] == [0]
+    assert not Folder(tmp_path).settings().finished
+
+
+# --- the folder, without Spark ----------------------------------------------------------------------
+
+
+def test_files_that_are_not_a_demos_are_left_alone(tmp_path):
+    """Nothing is written over, not even by --fresh, and a fresh start removes only what a demo made."""
+    folder = Folder(tmp_path)
+    (tmp_path / "results").mkdir()
+    for fresh in (False, True):
+        with pytest.raises(ArgumentError, match="is there and is not a demo's; give another --out"):
+            folder.begun(None, None, fresh)
+    (tmp_path / "results").rmdir()
+    (tmp_path / "thesis.txt").write_text("mine")
+    first = folder.begun(1_000, 3, fresh=False)
+    (tmp_path / "results").mkdir()
+    story.record(folder.progress, {"batch": 0})
+    assert folder.begun(2_000, None, fresh=True) == Settings.of(2_000, 7) != first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "thesis.txt"]
+
+
+def test_a_fresh_start_that_was_killed_is_gone_on_with(tmp_path):
+    """Old files that were removed in part are not taken for a run to go on with."""
+    folder = Folder(tmp_path)
+    old = folder.begun(1_000, 3, fresh=False)
+    folder.save(replace(old, finished=True, clearing=True))
+    (tmp_path / "results").mkdir()
+    assert folder.begun(None, None, fresh=False) == Settings.of(480_000, 7)
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_is_not_told_is_taken_from_the_run_before(tmp_path):
+    folder = Folder(tmp_path)
+    begun = folder.begun(5_000, 3, fresh=False)
+    assert folder.begun(None, None, fresh=False) == folder.begun(5_000, 3, fresh=False) == begun
+
+
+def test_two_demos_in_one_folder(tmp_path):
+    folder = Folder(tmp_path / "out")
+    with folder.locked(), pytest.raises(ConcurrentUseError, match="another demo works in"), folder.locked():
+        pass
+    with folder.locked():
+        pass
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match=r"out: '.*file/out' cannot be written to: Not a directory; give another"):
+        Folder(tmp_path / "file" / "out").locked().__enter__()
+    (tmp_path / "demo.json").write_text("{")
+    with pytest.raises(CorruptStateError, match="is not what a demo wrote"):
+        Folder(tmp_path).settings()
+
+
+def test_late_rows_are_counted_only_where_every_micro_batch_is_known():
+    batches = [{"rows": 1_500, "late": 2}, {"rows": 1_500, "late": 3}]
+    assert late_counted(batches, Settings.of(3_000, 7)) == 5
+    assert late_counted(batches[1:], Settings.of(3_000, 7)) is None
+
+
+def test_the_pipeline_is_that_of_the_folder(tmp_path):
+    """Paths with spaces and quotes are taken as they are, and the rules are those of the file."""
+    folder = Folder(tmp_path / 'my "out"')
+    pipeline = pipeline_of(folder, Settings.of(8_000, 5))
+    assert pipeline.checkpoint == str(folder.out / "checkpoint") and pipeline.sink.path == str(folder.results)
+    assert json.loads(json.dumps(pipeline.source.options))["rows"] == 8_000
+    rules = rules_of(pipeline)
+    assert (rules.rows_per_batch, rules.delay, rules.lateness) == (1_334, 30 * 10**6, 900 * 10**6)
+    assert rules.columns == [f"{name}_{window}" for window in ("10m", "30m") for name in ("n", "total", "largest")]
