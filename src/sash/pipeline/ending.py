@@ -1,7 +1,9 @@
-"""The end of a stream as a row: one dated in the year 9999, which moves the watermark and counts nowhere.
+"""The end of a stream as rows: dated in the year 9999, they move the watermark and count nowhere.
 
 A pipeline with `finish = true` has this source beside its own. It gives nothing until it is asked to finish, and then
-its one row, after which everything that was pending is final.
+a row in each of two micro-batches. The first moves the watermark; in the second everything that was pending becomes
+final. Spark would run a micro-batch without rows for that, but not after a restart: a query that was killed between the
+two would never give the rest.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -15,10 +17,11 @@ from sash.spark.packing import END
 from sash.tables import arrow
 
 FORMAT = "sash_end"
+_ROWS = 2
 
 
 class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads nothing, or the row at the end."""
+    """Reads nothing, or the rows at the end."""
 
     def __init__(self, schema: Any, time: str, finishing: bool) -> None:
         self.columns = to_arrow_schema(schema, timezone="UTC")
@@ -33,8 +36,8 @@ class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What there is does not change."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Give the offset after the end once the stream is to finish; the end comes once."""
-        return {"ended": 1} if self.finishing else start
+        """Give the offset after the next row once the stream is to finish; there are two, and never more."""
+        return {"ended": min(start["ended"] + 1, _ROWS)} if self.finishing else start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """Give the one task that reads the row, where there is one."""

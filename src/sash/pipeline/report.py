@@ -69,7 +69,7 @@ def facts(story: Story) -> list[tuple[str, str]]:
         (f"{numbers['verified']:,.0f}", "results equal to\na recomputation" if story.verdict.holds else "compared"),
         (
             units.count(numbers["rows_per_second"]),
-            f"rows a second in the\nmedian micro-batch; {units.duration(numbers['seconds'])}",
+            f"rows/s, median;\n{units.duration(numbers['seconds'])} in all",
         ),
     ]
 
