@@ -106,10 +106,11 @@ class Writer:
             self.put(json.dumps(value))
 
     def string(self, value):
+        """Write text in one of three ways; TOML leaves out a line's end that comes first in one over lines."""
         if "'''" not in value and not value.endswith("'") and self.draw(st.booleans()):
             self.put(f"'''\n{value}'''")
         elif self.draw(st.booleans()):
-            self.put('"""' + value.replace("\\", "\\\\").replace('"', '\\"') + '"""')
+            self.put('"""\n' + value.replace("\\", "\\\\").replace('"', '\\"') + '"""')
         else:
             self.put(json.dumps(value))
 
