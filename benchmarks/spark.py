@@ -1,18 +1,23 @@
-"""What streams and batches on Spark must show: `make bench-spark`, or `python -m benchmarks.spark batch` for a part."""
+"""What streams and batches on Spark must show: `make bench-spark`, or `python -m benchmarks.spark batch` for a part.
+
+Two parts run only when they are named: `cluster`, a standalone cluster beside local[2], and `trigger`, rare triggers
+beside frequent ones.
+"""
 
 import sys
 
-from benchmarks import spark_batch, spark_streaming
+from benchmarks import spark_batch, spark_cluster, spark_streaming, spark_trigger
 from benchmarks.__main__ import print_claims
 
 _PARTS = {"streaming": spark_streaming.claims, "batch": spark_batch.claims}
+_LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 
 
 def main() -> None:
     """Measure, and print what was found."""
     for part in sys.argv[1:] or list(_PARTS):
         print(f"Spark, {part}", flush=True)
-        print_claims(_PARTS[part]())
+        print_claims((_PARTS | _LONG)[part]())
 
 
 if __name__ == "__main__":

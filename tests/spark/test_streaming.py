@@ -4,9 +4,11 @@ A query costs seconds, so there are two for all of parity, each with several agg
 distinct, where order decides, and one for ties, ids, deletes, and rows that are late or bad.
 """
 
+import json
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -149,6 +151,17 @@ def test_arrival_gives_every_accepted_row_at_once(named):
     assert_same(got, said)
     assert {row["late"] for row in got} == {True, False}
     assert list(got[0])[: len(streams.SCHEMA)] == streams.SCHEMA.names
+
+
+def test_metrics_read_what_spark_connect_tells():
+    """There the row that was observed comes as its values and its schema, and the same numbers are found."""
+    names = [{"name": name} for name in ("rows_in", "late", "hits")]
+    counts = {"rows_in": 40, "late": None, "hits": 3}, {"values": [40, None, 3], "schema": {"fields": names}}
+    told = [{"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts]
+    query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in told])
+    classic, connect = metrics(query)
+    assert classic == connect
+    assert (connect["rows_in"], connect["late"], connect["hits"], connect["rows_per_second"]) == (40, 0, 3, 80.0)
 
 
 def test_late_and_bad_rows_are_counted(named, distinct):

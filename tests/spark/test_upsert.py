@@ -1,7 +1,5 @@
 """The upsert sink: the latest revision of each row, whatever comes twice, late, or is killed on the way."""
 
-import os
-import random
 import signal
 import sqlite3
 import subprocess
@@ -17,40 +15,7 @@ from pyspark.errors import StreamingQueryException
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, KindError, SashError, UnsupportedError
 from sash.spark import manifest as manifests
 from sash.spark import read_upserted, upsert, upserted_files, upserted_table
-
-SCHEMA = "card string, ts timestamp, id long, total double, revision long, deleted boolean"
-KEYS = ["card", "ts", "id"]
-
-
-def instant(hour):
-    return datetime(2026, 1, 1, hour, 0, 0, hour, tzinfo=UTC)
-
-
-def random_batches(seed, count=4, rows=60):
-    """Give micro-batches in which identities come again and again, nulls among them, some revisions too late."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        batch = []
-        for _ in range(rng.randrange(rows // 2, rows)):
-            identity = rng.choice(["a", "b", "c", None]), instant(rng.randrange(3)), rng.choice([1, 2, 0, None])
-            gone = rng.random() < 0.2
-            # A revision is said once: its total follows from it.
-            revision = rng.randrange(1000) * 2 + gone
-            batch.append((*identity, None if gone else revision / 4, revision, gone))
-        yield batch
-
-
-def merged(batches):
-    """Keep the greatest revision of each identity, tombstones among them."""
-    kept = {}
-    for row in (row for batch in batches for row in batch):
-        if row[:3] not in kept or kept[row[:3]][4] <= row[4]:
-            kept[row[:3]] = row
-    return kept
-
-
-def live(batches):
-    return {row[:5] for row in merged(batches).values() if not row[5]}
+from upserts import COUNTS, KEYS, KILLED_INSIDE, SCHEMA, counts, live, merged, put_files, random_batches
 
 
 def rows_of(table):
@@ -152,26 +117,6 @@ def test_nobody_reads_the_directory_by_mistake(spark, tmp_path):
     upsert(tmp_path / "t", keys="k", revision=None, deleted=None)(spark.createDataFrame([(1,)], "k int"), 0)
     with pytest.raises(Exception, match="UNABLE_TO_INFER_SCHEMA"):
         spark.read.parquet(str(tmp_path / "t"))
-
-
-def put_files(place, texts):
-    """Write files a second apart: Spark reads them by their age."""
-    (place / "in").mkdir(parents=True)
-    for number, keys in enumerate(texts):
-        path = place / "in" / f"{number}.json"
-        path.write_text("\n".join(f'{{"k": {k}}}' for k in keys))
-        os.utime(path, (1_700_000_000 + number,) * 2)
-
-
-COUNTS = {"keys": "k", "revision": "revision", "deleted": None}
-
-
-def counts(spark, place, sink):
-    """Run a query with state that counts rows by key, a file each micro-batch; its revision is the count."""
-    stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
-    counted = stream.groupBy("k").count().withColumnRenamed("count", "revision").withColumn("gone", stream.k < 0)
-    query = counted.writeStream.outputMode("update").foreachBatch(sink).trigger(availableNow=True)
-    return query.option("checkpointLocation", str(place / "checkpoint")).start()
 
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
@@ -282,34 +227,11 @@ def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path, monkey
         assert dict(database.execute("SELECT k, revision FROM t").fetchall()) == totals(3)
 
 
-# No Spark: the second piece of a micro-batch's rows never comes, because its reader is killed in the transaction.
-KILLED_INSIDE = """
-import os, signal, sys
-from types import SimpleNamespace as Row
-import pyarrow as pa
-from pyspark.sql.types import StructType
-from sash.spark import upsert
-class Pieces:
-    def select(self, name):
-        return self
-    def toLocalIterator(self):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_batch(rows)
-        yield Row(piece=sink.getvalue().to_pybytes())
-        if sys.argv[2] == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-rows = pa.RecordBatch.from_pydict({"k": pa.array(range(int(sys.argv[3])), pa.int32())})
-sink = upsert(sys.argv[1], table="t", keys="k", revision=None, deleted=None)
-sink._transact(StructType().add("k", "integer"), Pieces(), "query", int(sys.argv[4]))
-"""
-
-
 def test_a_driver_killed_in_a_transaction_leaves_the_table_as_it_was(tmp_path):
     """Neither the rows nor the micro-batch's number are there until both are."""
 
     def run(fate, count, batch):
-        command = [sys.executable, "-c", KILLED_INSIDE, str(tmp_path / "t.db"), fate, str(count), str(batch)]
+        command = [sys.executable, "-c", KILLED_INSIDE, str(tmp_path / "t.db"), fate, str(count), str(batch), "target"]
         return subprocess.run(command, check=False).returncode
 
     def held():
@@ -344,8 +266,19 @@ def test_writers_exclude_each_other(spark, tmp_path):
 @pytest.mark.parametrize(
     "target, options, kind, said",
     [
-        (7, {}, KindError, "target: 7 is no path; give a directory, or an SQLite file such as results.sqlite."),
-        ("jdbc:postgresql://host/db", {}, UnsupportedError, "target: 'jdbc:postgresql://host/db' cannot be renamed or"),
+        (
+            7,
+            {},
+            KindError,
+            "target: 7 is no path; give a directory, an SQLite file such as results.sqlite, or connect=.",
+        ),
+        (
+            "jdbc:postgresql://host/db",
+            {},
+            UnsupportedError,
+            "target: 'jdbc:postgresql://host/db' is no path, and a database is reached from Python; give connect=, a",
+        ),
+        ("postgresql://host/db", {}, UnsupportedError, "target: 'postgresql://host/db' is no path, and a database is"),
         ("s3://bucket/t", {}, UnsupportedError, "target: 's3://bucket/t' cannot be renamed or committed as a whole"),
         ("t", {"keys": []}, ArgumentError, "keys: [] is no list of different columns; give their names."),
         ("t", {"keys": ["a", "a"]}, ArgumentError, "keys: ['a', 'a'] is no list of different columns"),
@@ -357,10 +290,15 @@ def test_writers_exclude_each_other(spark, tmp_path):
             "t",
             {"table": "x"},
             ArgumentError,
-            "table: 'x' needs an SQLite target, such as results.sqlite; leave it out.",
+            "table: 'x' needs connect, or an SQLite target such as results.sqlite; leave it out.",
         ),
         ("t.db", {}, ArgumentError, "table: None is no name; give that of the table in"),
-        ("t.db", {"table": "x", "buckets": 2}, ArgumentError, "partition_by, buckets: an SQLite table has no parts"),
+        (
+            "t.db",
+            {"table": "x", "buckets": 2},
+            ArgumentError,
+            "partition_by, buckets: a table of a database has no parts",
+        ),
     ],
 )
 def test_wrong_arguments_are_named_at_the_call(target, options, kind, said):

@@ -23,7 +23,8 @@ def metrics(query: Any) -> list[dict[str, Any]]:
 def of_batch(progress: dict[str, Any]) -> dict[str, Any]:
     """Give what one micro-batch counted, from its progress as Spark tells it in JSON."""
     observed = progress.get("observedMetrics", {})
-    buckets = [row for name, seen in observed.items() if name.startswith(OBSERVED) for row in seen["counts"] or ()]
+    operators = [_named(seen) for name, seen in observed.items() if name.startswith(OBSERVED)]
+    buckets = [row for seen in operators for row in seen["counts"] or ()]
     counted = {name: sum(int(row[place]) for row in buckets) for place, name in enumerate(COUNTERS)}
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
     return {
@@ -33,3 +34,10 @@ def of_batch(progress: dict[str, Any]) -> dict[str, Any]:
         "watermark": progress.get("eventTime", {}).get("watermark"),
         **counted,
     }
+
+
+def _named(seen: dict[str, Any]) -> dict[str, Any]:
+    """Give a row by its names; through Spark Connect it comes as its values and its schema."""
+    if "schema" not in seen:
+        return seen
+    return dict(zip([field["name"] for field in seen["schema"]["fields"]], seen["values"], strict=True))

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from sash.spark import manifest as manifests
 from sash.spark.manifest import Definition, File, Manifest
 from sash.spark.targets import (
+    Place,
     all_nullable,
     column,
     numbered,
@@ -58,13 +59,17 @@ class ParquetUpsert:
             self._merge(batch, batch_id, manifest)
             self.swept = True
 
+    @property
+    def _place(self) -> Place:
+        return Place("target", str(self.root))
+
     def _opened(self, schema: StructType) -> Manifest:
         """Give the present generation, or one before the first; refuse another definition or other columns."""
         manifest = manifests.load(self.root)
         if manifest is None:
             return Manifest(self.definition, all_nullable(schema).jsonValue())
-        require_same(self.definition, manifest.definition, str(self.root), buckets=self.buckets_given)
-        require_same_columns(StructType.fromJson(manifest.schema), schema, str(self.root))
+        require_same(self.definition, manifest.definition, self._place, buckets=self.buckets_given)
+        require_same_columns(StructType.fromJson(manifest.schema), schema, self._place)
         return manifest
 
     def _merge(self, batch: DataFrame, batch_id: int, manifest: Manifest) -> None:
@@ -76,7 +81,7 @@ class ParquetUpsert:
             touched, query = _touched(rows)
             if not touched or _is_known(manifest, query, batch_id):
                 return
-            require_own_query(manifest.queries, query, manifest.definition, str(self.root), self.shared)
+            require_own_query(manifest.queries, query, manifest.definition, self._place, self.shared)
             written = self._write(rows, manifest, touched)
         finally:
             rows.unpersist()

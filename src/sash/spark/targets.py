@@ -1,5 +1,6 @@
 """What both kinds of upsert target share: which rows they take, and whose."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark import TaskContext
@@ -11,31 +12,42 @@ from sash.errors import ArgumentError, KindError, shown
 from sash.spark.manifest import Definition
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where rows go, and the argument that said so, as errors name them."""
+
+    argument: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.argument}: {shown(self.name)}"
+
+
 def query_id() -> str | None:
     """Give the id of the streaming query that the present task works for, None outside of one."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 
 
-def require_own_query(known: Any, query: str | None, made: Definition, target: str, shared: bool) -> None:
+def require_own_query(known: Any, query: str | None, made: Definition, target: Place, shared: bool) -> None:
     """Refuse a target that another query wrote: a new checkpoint counts revisions anew, and they would lose."""
     others = [other for other in known if other != query]
     if query is None or not others or shared or made.revision is None:
         return
     raise ArgumentError(
-        f"target: {shown(target)} was written by query {others[0]}, and query {query} counts its revisions anew; "
-        "give a new target, or shared=True where the revisions go together."
+        f"{target} was written by query {others[0]}, and query {query} counts its revisions anew; "
+        f"give a new {target.argument}, or shared=True where the revisions go together."
     )
 
 
-def require_same(asked: Definition, held: Definition, target: str, *, buckets: bool = True) -> None:
+def require_same(asked: Definition, held: Definition, target: Place, *, buckets: bool = True) -> None:
     """Refuse a definition that is not the one a target was made with."""
     for name in ("keys", "revision", "deleted", "partition_by", "buckets"):
         now, before = getattr(asked, name), getattr(held, name)
         if now != before and (name != "buckets" or buckets):
             raise ArgumentError(
-                f"{name}: {shown(now)} is not what {shown(target)} was made with, {shown(before)}; "
-                "give that, or a new target."
+                f"{name}: {shown(now)} is not what {shown(target.name)} was made with, {shown(before)}; "
+                f"give that, or a new {target.argument}."
             )
 
 
@@ -67,15 +79,15 @@ def _is_no_key(kind: DataType) -> bool:
     return isinstance(kind, (FloatType, DoubleType, MapType, ArrayType, StructType))
 
 
-def require_same_columns(held: StructType, given: StructType, target: str) -> None:
+def require_same_columns(held: StructType, given: StructType, target: Place) -> None:
     """Refuse rows whose columns are not those of a target."""
     before = {field.name: field.dataType.simpleString() for field in held.fields}
     now = {field.name: field.dataType.simpleString() for field in given.fields}
     for name in [*before, *now]:
         if before.get(name) != now.get(name):
             raise ArgumentError(
-                f"target: {shown(target)} has the column {shown(name)} as {before.get(name, 'none')}, the rows have "
-                f"it as {now.get(name, 'none')}; give rows of the same columns, or a new target."
+                f"{target} has the column {shown(name)} as {before.get(name, 'none')}, the rows have "
+                f"it as {now.get(name, 'none')}; give rows of the same columns, or a new {target.argument}."
             )
 
 

@@ -12,6 +12,7 @@ gives the same rows, because the greatest revision wins again.
 import os
 import re
 from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,22 @@ from pyspark.sql.types import StructType
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.policy import nanoseconds
 from sash.spark import manifest as manifests
+from sash.spark.database import DatabaseUpsert, SqliteFile
+from sash.spark.dialect import checked_style
 from sash.spark.manifest import Definition, Manifest
 from sash.spark.parquet import ParquetUpsert, rows_of
-from sash.spark.sqlite import SqliteUpsert
 from sash.spark.targets import column
 from sash.tables import arrow
 from sash.times import is_integer
 
 _BUCKETS = 16
 _SQLITE = (".db", ".sqlite", ".sqlite3")
-_ELSEWHERE = re.compile(r"jdbc:|[a-zA-Z][a-zA-Z0-9+.-]*://")
+_DATABASE = re.compile(r"(jdbc|postgres|postgresql|cockroachdb|duckdb|sqlite)[a-z0-9+]*:")
+_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def upsert(
-    target: str | os.PathLike[str],
+    target: str | os.PathLike[str] | None = None,
     *,
     keys: Sequence[str],
     revision: str | None = "revision",
@@ -43,37 +46,47 @@ def upsert(
     partition_by: Sequence[str] | None = None,
     buckets: int | None = None,
     table: str | None = None,
+    connect: Callable[[], Any] | None = None,
+    paramstyle: str | None = None,
     keep: int = 10,
-    wait: Any = "1 minute",
+    wait: Any = None,
     shared: bool = False,
 ) -> Callable[[DataFrame, int], None]:
-    """Give a function for `writeStream.foreachBatch` that keeps the latest revision of each row in `target`.
+    """Give a function for `writeStream.foreachBatch` that keeps the latest revision of each row in a target.
 
     `target` is a directory on a file system that the driver and all executors share, for a Parquet dataset, or an
-    SQLite file on the driver (ending in .db, .sqlite or .sqlite3, with `table`). `keys` names all columns that identify
-    a row, such as card, ts and id, or card and window_end. Without `revision` the row that comes last wins.
+    SQLite file on the driver (ending in .db, .sqlite or .sqlite3, with `table`). Any other database that knows
+    `INSERT … ON CONFLICT … DO UPDATE`, such as PostgreSQL, CockroachDB or DuckDB, is written through `connect`, which
+    gives the driver a DB-API connection for each micro-batch, and `table`; `paramstyle` is its module's unless given.
+    `keys` names all columns that identify a row, such as card, ts and id, or card and window_end. Without `revision`
+    the row that comes last wins.
 
     A micro-batch rewrites only the parts of the dataset that it touches: `buckets` of the identity's hash (16, where
     nothing is said), or rows with equal `partition_by` columns, which must be among the keys. Replaced files are
-    removed `keep` generations later. One writer works at a time, others `wait`. A query with a new checkpoint counts
-    its revisions anew and is refused a target that another one wrote, unless `shared` says that they go together.
-
-    JDBC is not offered: one transaction over all rows and the micro-batch's number needs a connection on the driver,
-    which Python reaches only through Spark's internals.
+    removed `keep` generations later. One writer works at a time, others `wait` (1 minute; a database says itself how
+    long). A query with a new checkpoint counts its revisions anew and is refused a target that another one wrote,
+    unless `shared` says that they go together.
     """
-    definition = _definition(keys, revision, deleted, partition_by, buckets)
-    seconds, path = nanoseconds(wait, "wait") / 1e9, _path_of(target)
+    definition, style = _definition(keys, revision, deleted, partition_by, buckets), checked_style(paramstyle)
     if not is_integer(keep) or keep < 1:
         raise ArgumentError(f"keep: {shown(keep)} is out of range; give a whole number of at least 1.")
+    if connect is not None:
+        _require_connect(connect, target, wait)
+        made = DatabaseUpsert(connect, None, _table(table, "the database"), definition, style, shared)
+        _refuse_parts(partition_by, buckets)
+        return made
+    if style is not None:
+        raise ArgumentError(f"paramstyle: {shown(style)} needs connect; leave it out.")
+    seconds, path = nanoseconds("1 minute" if wait is None else wait, "wait") / 1e9, _path_of(target)
     if path.suffix.lower() not in _SQLITE:
         if table is not None:
-            raise ArgumentError(f"table: {shown(table)} needs an SQLite target, such as results.sqlite; leave it out.")
+            raise ArgumentError(
+                f"table: {shown(table)} needs connect, or an SQLite target such as results.sqlite; leave it out."
+            )
         return ParquetUpsert(path, definition, buckets is not None, keep, seconds, shared)
-    if partition_by is not None or buckets is not None:
-        raise ArgumentError("partition_by, buckets: an SQLite table has no parts; leave them out.")
-    if not table or not isinstance(table, str):
-        raise ArgumentError(f"table: {shown(table)} is no name; give that of the table in {shown(str(path))}.")
-    return SqliteUpsert(path, table, definition, seconds, shared)
+    _refuse_parts(partition_by, buckets)
+    name = _table(table, shown(str(path)))
+    return DatabaseUpsert(SqliteFile(path, seconds), path, name, definition, None, shared)
 
 
 def read_upserted(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
@@ -93,10 +106,9 @@ def upserted_table(path: str | os.PathLike[str]) -> Any:
     """Give the rows of an upserted dataset as an Arrow table, without Spark."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-    from pyspark.sql.pandas.types import to_arrow_schema
 
     manifest = _present(path)
-    schema = to_arrow_schema(StructType.fromJson(manifest.schema), timezone="UTC")
+    schema = _arrow_schema(StructType.fromJson(manifest.schema))
     tables = [pq.ParquetFile(file).read().cast(schema) for file in upserted_files(path)]
     rows = arrow().concat_tables([schema.empty_table(), *tables])
     flag = manifest.definition.deleted
@@ -116,6 +128,26 @@ def _definition(keys: Any, revision: Any, deleted: Any, partition_by: Any, bucke
     return Definition(names, revision, deleted, parts, buckets or (1 if parts else _BUCKETS))
 
 
+def _require_connect(connect: Any, target: Any, wait: Any) -> None:
+    if not callable(connect):
+        raise KindError(f"connect: {shown(connect)} cannot be called; give a function that gives a DB-API connection.")
+    if target is not None:
+        raise ArgumentError(f"target: {shown(target)} and connect are two places; give one of them.")
+    if wait is not None:
+        raise ArgumentError(f"wait: {shown(wait)} cannot be had from connect; let its connections wait, leave it out.")
+
+
+def _table(table: Any, where: str) -> str:
+    if not table or not isinstance(table, str):
+        raise ArgumentError(f"table: {shown(table)} is no name; give that of the table in {where}.")
+    return table
+
+
+def _refuse_parts(partition_by: Any, buckets: Any) -> None:
+    if partition_by is not None or buckets is not None:
+        raise ArgumentError("partition_by, buckets: a table of a database has no parts; leave them out.")
+
+
 def _names(names: Any, argument: str) -> tuple[str, ...]:
     listed = (names,) if isinstance(names, str) or not hasattr(names, "__iter__") else tuple(names)
     if not listed or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
@@ -126,13 +158,18 @@ def _names(names: Any, argument: str) -> tuple[str, ...]:
 def _path_of(target: Any) -> Path:
     if not isinstance(target, (str, os.PathLike)):
         raise KindError(
-            f"target: {shown(target)} is no path; give a directory, or an SQLite file such as results.sqlite."
+            f"target: {shown(target)} is no path; give a directory, an SQLite file such as results.sqlite, or connect=."
         )
     text = os.fspath(target).removeprefix("file://")
+    if _DATABASE.match(text):
+        raise UnsupportedError(
+            f"target: {shown(text)} is no path, and a database is reached from Python; give connect=, a function that "
+            "gives a DB-API connection, and table=."
+        )
     if _ELSEWHERE.match(text):
         raise UnsupportedError(
             f"target: {shown(text)} cannot be renamed or committed as a whole from Python; give a directory on a file "
-            "system that driver and executors share, or an SQLite file such as results.sqlite."
+            "system that driver and executors share, an SQLite file such as results.sqlite, or connect=."
         )
     return Path(text).absolute()
 
@@ -142,3 +179,12 @@ def _present(path: str | os.PathLike[str]) -> Manifest:
     if manifest is None:
         raise ArgumentError(f"path: there is no upserted dataset at {shown(str(path))}; give the target of an upsert.")
     return manifest
+
+
+def _arrow_schema(given: StructType) -> Any:
+    """Give columns as Arrow has them, instants in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # The keyword is new in Spark 4.2; before, instants were in UTC unless told.
+    told: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(given, **told)

@@ -1,0 +1,193 @@
+"""A standalone cluster of two one-core workers beside local[2]: the same rows, the same results, what each takes.
+
+`python -m benchmarks.spark cluster` starts the cluster, runs the cases on both masters in turn, each time in a fresh
+process, compares all results and stops the cluster. The better of two turns counts. Streams are ten micro-batches of
+100,000 rows, a file each, written as Parquet; medians leave out the first two. A longer stream shows how the checkpoint
+grows.
+"""
+
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks import spark_batch
+from benchmarks.spark_streaming import BATCHES, MINUTE_US, ROWS, Events, median_ms, run
+from benchmarks.standalone import cluster, environment
+from sash import monoids
+from sash.spark import metrics, rolling, session
+
+Claim = tuple[str, float, float]
+
+LOCAL, SPREAD = "local[2]", "two workers"
+TURNS = 2
+KEPT = 10  # micro-batches that the long stream's checkpoint can go back
+LONG, FEW = 60, 20_000
+_LOCAL_ADDRESS = "127.0.0.1"
+_CONFS = {
+    "spark.driver.bindAddress": _LOCAL_ADDRESS,
+    "spark.driver.host": _LOCAL_ADDRESS,
+    "spark.driver.memory": "2g",
+    "spark.executor.cores": 1,
+    "spark.executor.memory": "1g",
+    "spark.cores.max": 2,
+    "spark.sql.shuffle.partitions": 2,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": True,
+    "spark.sql.streaming.minBatchesToRetain": KEPT,
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+}
+_AGGS = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
+
+
+def claims() -> list[Claim]:
+    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    room, found = Path(tempfile.mkdtemp(prefix="sash-cluster-")), []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the cluster stops too
+    try:
+        with cluster(workers=2, cores=1, memory="2g", room=room / "cluster") as url:
+            masters = {LOCAL: LOCAL, SPREAD: url}
+            for turn in range(TURNS):
+                found.append({name: _measured(master, room, turn) for name, master in masters.items()})
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+    return [_claim(case, found) for case in found[0][LOCAL]["cases"]]
+
+
+def _claim(case: str, turns: list[dict[str, Any]]) -> Claim:
+    """Compare the best of the turns of both masters, once all results are the same."""
+    found = {name: [turn[name]["cases"][case] for turn in turns] for name in (LOCAL, SPREAD)}
+    if len({json.dumps(one["results"]) for ones in found.values() for one in ones}) != 1:
+        raise SystemExit(f"{case}: the cluster's results are not those of {LOCAL}.")
+    best = {name: min(ones, key=lambda one: one["ms"]) for name, ones in found.items()}
+    for name, one in best.items():
+        print(f"  {case}, {name}: {one['ms']:.0f} ms, {one['told']}", flush=True)
+    return f"{case}: {SPREAD} / {LOCAL}", best[SPREAD]["ms"] / best[LOCAL]["ms"], 1.5
+
+
+def _measured(master: str, room: Path, turn: int) -> dict[str, Any]:
+    """Have a fresh process run the cases on a master; what it finds comes back in a file, its log goes to another."""
+    found, log = room / "found.json", room / "log"
+    command = [sys.executable, "-m", "benchmarks.spark_cluster", master, str(found), *(["growth"] if turn == 0 else [])]
+    with log.open("w") as said:
+        if subprocess.run(command, env=environment(), stderr=said, check=False).returncode:
+            raise SystemExit(f"the cases on {master} failed: {log.read_text()[-2000:]}")
+    told: dict[str, Any] = json.loads(found.read_text())
+    for line in told["growth"]:
+        print(f"  {master.split(':')[0]}, long stream: {line}", flush=True)
+    return told
+
+
+# --- in the process of one master -----------------------------------------------------------------
+
+
+def main(master: str, found: str, growth: str = "") -> None:
+    """Run all cases on a master, and write what was found."""
+    spark = session(master, "sash-cluster", **_CONFS)
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        cases = {"every minute of 1 hour": _stream(spark, 100, every=True)}
+        cases["per event, 3 windows x 3 aggregates"] = _stream(spark, 20_000, every=False)
+        cases["batch, 1M rows, 3 windows x 3 aggregates"] = _batch(spark)
+        grown = _growth(spark) if growth else []
+    finally:
+        spark.stop()
+    Path(found).write_text(json.dumps({"cases": cases, "growth": grown}))
+
+
+def _stream(spark: SparkSession, keys: int, *, every: bool) -> dict[str, Any]:
+    events = Events(keys)
+    rows = events.stream(spark)
+    if every:
+        made = rolling(rows, keys=["k"], time="t", windows=["1h"], aggs=_AGGS, every="1 minute", emit="final")
+    else:
+        windows = ["1h", "24h", "7d"]
+        made = rolling(rows, keys=["k"], time="t", windows=windows, aggs=_AGGS, emit="arrival", lateness="1h")
+    query, where = run(made, "parquet")
+    counted = metrics(query)
+    told = ", ".join(f"{name} {sum(row[name] for row in counted)}" for name in ("hits", "catch_ups", "rebuilds"))
+    told += f", checkpoint {_size(where / 'checkpoint') / 1e6:.1f} MB"
+    if sum(row["rows_in"] for row in counted) != BATCHES * ROWS or sum(row["late"] for row in counted):
+        raise SystemExit("rows were lost; nothing was measured.")
+    results = _checked(spark.read.parquet(str(where / "out")))
+    for place in (where, events.path):
+        shutil.rmtree(place, ignore_errors=True)
+    return {"ms": median_ms(query), "told": told, "results": results}
+
+
+def _batch(spark: SparkSession) -> dict[str, Any]:
+    rows = spark_batch.events(spark, spark_batch.ROWS)
+    sizes = [f"{spark_batch.seconds(spark_batch.ROWS, count)}s" for count in (100, 1_000, 10_000)]
+    made = rolling(rows, keys=["k"], time="t", windows=sizes, aggs=_AGGS)
+    results, times = _checked(made), []  # which warms up
+    for _ in range(3):
+        began = time.perf_counter()
+        made.write.format("noop").mode("overwrite").save()
+        times.append(time.perf_counter() - began)
+    best = min(times)
+    return {"ms": best * 1000, "told": f"{spark_batch.ROWS / best / 1e6:.2f}M rows/s", "results": results}
+
+
+def _checked(results: DataFrame) -> list[str]:
+    """Give the number of rows and a sum of their hashes, which no order changes."""
+    hashed = F.sum(F.xxhash64(*results.columns).cast("decimal(38, 0)"))
+    return [str(value) for value in results.agg(F.count("*"), hashed).first()]
+
+
+def _growth(spark: SparkSession) -> list[str]:
+    """Give the checkpoint's size as a stream goes on whose window holds the last six micro-batches."""
+    events = Events(100, batches=LONG, rows=FEW, span_us=10 * MINUTE_US)
+    made = rolling(events.stream(spark), keys=["k"], time="t", windows=["1h"], aggs=_AGGS, emit="final")
+    where = Path(tempfile.mkdtemp(prefix="sash-run-"))
+    query = made.writeStream.format("noop").option("checkpointLocation", str(where)).trigger(availableNow=True).start()
+    sizes: dict[int, int] = {}
+    while query.isActive:
+        last = query.lastProgress
+        if last is not None:
+            sizes[last.batchId] = _size(where)
+        time.sleep(0.2)
+    query.awaitTermination()
+    full = [progress.batchDuration for progress in query.recentProgress if progress.numInputRows >= FEW]
+    held = {row["batch"]: row["records"] for row in metrics(query)}
+    for place in (where, events.path):
+        shutil.rmtree(place, ignore_errors=True)
+    return [
+        f"after {batch + 1} micro-batches {size / 1e6:.1f} MB, {held.get(batch, 0)} records"
+        for batch, size in sorted(sizes.items())
+        if batch in _spread(sizes)
+    ] + [f"a micro-batch {_median(full, 2, 12):.0f} ms at first, {_median(full, -10, None):.0f} at the end"]
+
+
+def _spread(batches: dict[int, int]) -> set[int]:
+    """Give about six of the micro-batches that were seen, the last among them."""
+    seen = sorted(batches)
+    return {seen[len(seen) * part // 6 - 1] for part in range(1, 7)}
+
+
+def _median(values: list[float], start: int, stop: int | None) -> float:
+    return statistics.median(values[start:stop])
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for file in path.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:  # Spark removes what is old meanwhile
+            continue
+    return total
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

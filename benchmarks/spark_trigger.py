@@ -1,0 +1,88 @@
+"""Rare triggers beside frequent ones: what a row costs when Spark has ended the idle workers and trees are rebuilt.
+
+`python -m benchmarks.spark trigger` really waits, about nine minutes. A stream per event of 20,000 keys begins with a
+million rows; then 100,000 come at each trigger, every ten seconds or every two minutes, the same rows in both. The
+first trigger after the beginning is left out, because Spark puts triggers on the clock's grid, and three are measured.
+"""
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from benchmarks.spark_streaming import ROWS, Events
+from sash import monoids
+from sash.spark import metrics, rolling, session
+
+Claim = tuple[str, float, float]
+
+BEGINNING, LEFT_OUT, MEASURED = 10, 1, 3  # files of the first micro-batch, then micro-batches
+FREQUENT, RARE = "10 seconds", "120 seconds"
+_COUNTED = ("hits", "catch_ups", "rebuilds")
+
+
+def claims() -> list[Claim]:
+    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    spark = session("local[2]", "sash-trigger", **{"spark.driver.memory": "3g"})
+    events = _events()
+    try:
+        found = {every: _measured(spark, events, every) for every in (FREQUENT, RARE)}
+    finally:
+        spark.stop()
+        shutil.rmtree(events.path, ignore_errors=True)
+    for every, rows in found.items():
+        print(f"  every {every}: {_told(rows)}", flush=True)
+    ratio = _microseconds(found[RARE]) / _microseconds(found[FREQUENT])
+    return [(f"stream, a trigger every {RARE} / every {FREQUENT}", ratio, 5.0)]
+
+
+def _events() -> Events:
+    """Give the events with all files of the beginning in one."""
+    events = Events(20_000, batches=BEGINNING + LEFT_OUT + MEASURED)
+    first = sorted(events.path.glob("*.parquet"))[:BEGINNING]
+    table = pq.ParquetDataset(first).read()
+    oldest = first[0].stat().st_mtime
+    for path in first:
+        path.unlink()
+    pq.write_table(table, first[0])
+    os.utime(first[0], (oldest, oldest))  # by which Spark orders files
+    (events.path / "9999.parquet").unlink()  # the stream goes on
+    return events
+
+
+def _measured(spark: SparkSession, events: Events, every: str) -> list[dict[str, Any]]:
+    """Run the stream at a pace, and give what was counted in the micro-batches that are measured."""
+    aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
+    words: dict[str, Any] = {"windows": ["1h", "24h", "7d"], "emit": "arrival", "lateness": "1h"}
+    made = rolling(events.stream(spark), keys=["k"], time="t", aggs=aggs, **words)
+    where = Path(tempfile.mkdtemp(prefix="sash-run-"))
+    writer = made.writeStream.format("noop").option("checkpointLocation", str(where / "checkpoint"))
+    query = writer.trigger(processingTime=every).start()
+    try:
+        while len(full := [row for row in metrics(query) if row["rows_in"] >= ROWS]) < 1 + LEFT_OUT + MEASURED:
+            if not query.isActive:
+                raise SystemExit(f"the stream ended by itself: {query.exception()}")
+            time.sleep(1)
+    finally:
+        query.stop()
+        shutil.rmtree(where, ignore_errors=True)
+    if [row["rows_in"] for row in full] != [BEGINNING * ROWS, *[ROWS] * (LEFT_OUT + MEASURED)]:
+        raise SystemExit("rows were lost; nothing was measured.")
+    return full[-MEASURED:]
+
+
+def _told(rows: list[dict[str, Any]]) -> str:
+    took = ", ".join(f"{row['seconds'] * 1000:.0f}" for row in rows)
+    counted = ", ".join(f"{name} {sum(row[name] for row in rows)}" for name in _COUNTED)
+    read = statistics.mean(row["read_bytes"] for row in rows) / 1e6
+    return f"{took} ms, {_microseconds(rows):.1f} µs a row, {counted}, {read:.1f} MB of state read a trigger"
+
+
+def _microseconds(rows: list[dict[str, Any]]) -> float:
+    return statistics.median(row["seconds"] / row["rows_in"] * 1e6 for row in rows)

@@ -1,0 +1,75 @@
+"""A standalone cluster of Spark's on this machine: a master and some workers, each a JVM of its own, for a while."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from sash.spark.java import java_home
+
+_HOST = "127.0.0.1"
+_SECONDS = 60  # that a JVM may take to say that it is there
+
+
+@contextmanager
+def cluster(workers: int, cores: int, memory: str, room: Path) -> Iterator[str]:
+    """Give the master's URL; logs and what executors leave are in `room`, and all processes end with the block."""
+    with ExitStack() as stack:
+        master = stack.enter_context(_daemon("master.Master", [], room / "master"))
+        url = _said(room / "master", r"Starting Spark master at (spark://\S+)", master)
+        for number in range(workers):
+            place = room / f"worker-{number}"
+            options = ["--cores", str(cores), "--memory", memory, "--work-dir", str(place / "work"), url]
+            worker = stack.enter_context(_daemon("worker.Worker", options, place))
+            _said(place, f"Successfully registered with master ({re.escape(url)})", worker)
+        yield url
+
+
+@contextmanager
+def _daemon(name: str, options: list[str], place: Path) -> Iterator[subprocess.Popen[bytes]]:
+    place.mkdir(parents=True)
+    spark = Path(pyspark.__file__).parent
+    command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", _HOST]
+    command += ["--port", "0", "--webui-port", "0", *options]
+    with (place / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment(), cwd=place)
+    try:
+        yield process
+    finally:
+        process.terminate()  # a worker ends its executors
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Give what a process of Spark's must find: a Java, this Python and its packages, the loopback address."""
+    here = str(Path(__file__).resolve().parent.parent)
+    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SPARK_LOCAL_IP": _HOST,
+    }
+
+
+def _said(place: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    """Give what a log says by a pattern, once it does."""
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        found = re.search(pattern, (place / "log").read_text(errors="replace"))
+        if found:
+            return found[1]
+        time.sleep(0.2)
+    raise SystemExit(f"{place.name} did not start; its log ends: {(place / 'log').read_text(errors='replace')[-500:]}")

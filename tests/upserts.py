@@ -1,0 +1,86 @@
+"""Rows for the upsert sinks, what must be left of them, and a stream that is upserted."""
+
+import os
+import random
+from datetime import UTC, datetime
+
+SCHEMA = "card string, ts timestamp, id long, total double, revision long, deleted boolean"
+KEYS = ["card", "ts", "id"]
+
+
+def instant(hour):
+    return datetime(2026, 1, 1, hour, 0, 0, hour, tzinfo=UTC)
+
+
+def random_batches(seed, count=4, rows=60):
+    """Give micro-batches in which identities come again and again, nulls among them, some revisions too late."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        batch = []
+        for _ in range(rng.randrange(rows // 2, rows)):
+            identity = rng.choice(["a", "b", "c", None]), instant(rng.randrange(3)), rng.choice([1, 2, 0, None])
+            gone = rng.random() < 0.2
+            # A revision is said once: its total follows from it.
+            revision = rng.randrange(1000) * 2 + gone
+            batch.append((*identity, None if gone else revision / 4, revision, gone))
+        yield batch
+
+
+def merged(batches):
+    """Keep the greatest revision of each identity, tombstones among them."""
+    kept = {}
+    for row in (row for batch in batches for row in batch):
+        if row[:3] not in kept or kept[row[:3]][4] <= row[4]:
+            kept[row[:3]] = row
+    return kept
+
+
+def live(batches):
+    return {row[:5] for row in merged(batches).values() if not row[5]}
+
+
+def put_files(place, texts):
+    """Write files a second apart: Spark reads them by their age."""
+    (place / "in").mkdir(parents=True)
+    for number, keys in enumerate(texts):
+        path = place / "in" / f"{number}.json"
+        path.write_text("\n".join(f'{{"k": {k}}}' for k in keys))
+        os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+COUNTS = {"keys": "k", "revision": "revision", "deleted": None}
+
+
+def counts(spark, place, sink):
+    """Run a query with state that counts rows by key, a file each micro-batch; its revision is the count."""
+    stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
+    counted = stream.groupBy("k").count().withColumnRenamed("count", "revision").withColumn("gone", stream.k < 0)
+    query = counted.writeStream.outputMode("update").foreachBatch(sink).trigger(availableNow=True)
+    return query.option("checkpointLocation", str(place / "checkpoint")).start()
+
+
+# No Spark: the second piece of a micro-batch's rows never comes, because its reader is killed in the transaction.
+KILLED_INSIDE = """
+import os, signal, sys
+from types import SimpleNamespace as Row
+import pyarrow as pa
+from pyspark.sql.types import StructType
+from sash.spark import upsert
+class Pieces:
+    def select(self, name):
+        return self
+    def toLocalIterator(self):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_batch(rows)
+        yield Row(piece=sink.getvalue().to_pybytes())
+        if sys.argv[2] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+rows = pa.RecordBatch.from_pydict({"k": pa.array(range(int(sys.argv[3])), pa.int32())})
+names = {"table": "t", "keys": "k", "revision": None, "deleted": None}
+if sys.argv[5] == "target":
+    sink = upsert(sys.argv[1], **names)
+else:
+    sink = upsert(connect=lambda: __import__(sys.argv[5]).connect(sys.argv[1]), **names)
+sink._transact(StructType().add("k", "integer"), Pieces(), "query", int(sys.argv[4]))
+"""
