@@ -8,12 +8,10 @@ import pytest
 from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError
-from sash.pipeline.ending import EndReader
 from sash.pipeline.estimate import estimate
 from sash.pipeline.failures import told
 from sash.pipeline.file import parse
 from sash.pipeline.quarantine import divided, tidy
-from sash.spark.packing import END
 from sash.spark.streaming import plan_of
 
 QUERY = "Query payments [id = 59d25d6b, runId = 0ba98368] terminated with exception: "
@@ -164,19 +162,6 @@ def files_in(root):
 
 
 # --- the end, and the size of a state ----------------------------------------------------------------
-
-
-def test_the_end_comes_once_and_only_when_asked_for():
-    schema = spark.StructType().add("card", "string").add("at", "timestamp").add("n", "long")
-    waiting, ending = (EndReader(schema, "at", finishing) for finishing in (False, True))
-    start = waiting.initialOffset()
-    assert waiting.partitions(start, waiting.latestOffset(start, None)) == []
-    end = ending.latestOffset(start, None)
-    (part,) = ending.partitions(start, end)
-    (row,) = ending.read(part)
-    assert row.column("at").cast(pa.int64()).to_pylist() == [END]
-    assert [row.column(name).null_count for name in ("card", "n")] == [1, 1]
-    assert ending.partitions(end, ending.latestOffset(end, None)) == []
 
 
 SCHEMA = spark.StructType().add("card", "string").add("ts", "timestamp").add("amount", "long").add("note", "string")

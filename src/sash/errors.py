@@ -1,10 +1,13 @@
 """The errors that sash raises on purpose; each also is the built-in error that fits."""
 
+from pathlib import PurePath
 from typing import Any
 
 
 def shown(value: object) -> str:
-    """Give a value as an error names it: its repr, on one line and not too long."""
+    """Give a value as an error names it: its repr, on one line and not too long; a path whole, to find it by."""
+    if isinstance(value, PurePath):
+        return repr(str(value))
     try:
         text = repr(value)
     except Exception:

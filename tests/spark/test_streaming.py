@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 import spark_streams as streams
 from sash import Monoid, SashError, monoids
 from sash.spark import inspect, metrics, rolling
+from sash.spark.bucket import COUNTERS
 from sash.spark.labels import labels
 from spark_streams import COMMUTATIVE, ORDERED, Case, assert_same, latest
 
@@ -155,8 +156,8 @@ def test_arrival_gives_every_accepted_row_at_once(named):
 
 def test_metrics_read_what_spark_connect_tells():
     """There the row that was observed comes as its values and its schema, and the same numbers are found."""
-    names = [{"name": name} for name in ("rows_in", "late", "hits")]
-    counts = {"rows_in": 40, "late": None, "hits": 3}, {"values": [40, None, 3], "schema": {"fields": names}}
+    rows = [[{"rows_in": 30, "hits": 3}.get(name, 0) for name in COUNTERS], [10] + [0] * (len(COUNTERS) - 1)]
+    counts = {"counts": rows}, {"values": [rows], "schema": {"fields": [{"name": "counts"}]}}
     told = [{"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts]
     query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in told])
     classic, connect = metrics(query)

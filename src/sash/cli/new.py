@@ -17,10 +17,10 @@ def new(
     if path.is_dir():
         path = path / "pipeline.toml"
     if path.exists() and not force:
-        raise ArgumentError(f"path: {shown(str(path))} is there already; give another, or --force to write over it.")
+        raise ArgumentError(f"path: {shown(path)} is there already; give another, or --force to write over it.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(STARTER, encoding="utf-8")
     except OSError as error:
-        raise ArgumentError(f"path: {shown(str(path))} cannot be written: {error.strerror}; give another.") from error
+        raise ArgumentError(f"path: {shown(path)} cannot be written: {error.strerror}; give another.") from error
     typer.echo(f"Wrote {path}. Look what it does: sash check {path}\nRun it:               sash run {path} --once")

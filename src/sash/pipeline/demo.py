@@ -77,14 +77,14 @@ class Folder:
             handle = os.open(self.out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise ArgumentError(
-                f"out: {shown(str(self.out))} cannot be written to: {error.strerror}; give another."
+                f"out: {shown(self.out)} cannot be written to: {error.strerror}; give another."
             ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
             raise ConcurrentUseError(
-                f"out: another demo works in {shown(str(self.out))}; wait for it, or give another --out."
+                f"out: another demo works in {shown(self.out)}; wait for it, or give another --out."
             ) from None
         try:
             yield
@@ -99,7 +99,7 @@ class Folder:
         try:
             return Settings(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
-            raise CorruptStateError(f"out: {shown(str(path))} is not what a demo wrote; remove the folder.") from error
+            raise CorruptStateError(f"out: {shown(path)} is not what a demo wrote; remove the folder.") from error
 
     def save(self, settings: Settings) -> None:
         """Write down what the folder is about, by one rename."""
@@ -136,7 +136,7 @@ class Folder:
         for name, given, was in (("rows", rows, old.rows), ("seed", seed, old.seed)):
             if given not in (None, was):
                 raise ArgumentError(
-                    f"{name}: {shown(str(self.out))} holds a demo with {name} {was}, not {given}; leave --{name} out "
+                    f"{name}: {shown(self.out)} holds a demo with {name} {was}, not {given}; leave --{name} out "
                     "to go on with it, give another --out, or start anew by --fresh."
                 )
         return old
@@ -144,9 +144,7 @@ class Folder:
     def _require_empty(self) -> None:
         for name in _OWN:
             if (self.out / name).exists():
-                raise ArgumentError(
-                    f"out: {shown(str(self.out / name))} is there and is not a demo's; give another --out."
-                )
+                raise ArgumentError(f"out: {shown(self.out / name)} is there and is not a demo's; give another --out.")
 
 
 def pipeline_of(folder: Folder, settings: Settings) -> Pipeline:

@@ -104,7 +104,7 @@ class DatabaseUpsert:
     def _refused(self, error: Exception) -> SashError:
         """Give what a database that cannot be written now says, in our words."""
         said = " ".join(str(error).split()).rstrip(".")
-        named = "connect: the database" if self.path is None else f"target: {shown(str(self.path))}"
+        named = "connect: the database" if self.path is None else f"target: {shown(self.path)}"
         if not _LOCKED.search(said):
             return ArgumentError(f"{named} cannot be written: {said}.")
         longer = "let its connections wait longer" if self.path is None else "give a longer wait"

@@ -93,7 +93,7 @@ def load(root: Path) -> Manifest | None:
         told = json.loads(text)
         if told["format"] != FORMAT:
             raise CorruptStateError(
-                f"target: {shown(str(root))} is of format {told['format']}, and this sash reads {FORMAT}; upgrade sash."
+                f"target: {shown(root)} is of format {told['format']}, and this sash reads {FORMAT}; upgrade sash."
             )
         made = told["definition"]
         lists = {name: tuple(made[name]) for name in ("keys", "partition_by")}
@@ -108,9 +108,7 @@ def load(root: Path) -> Manifest | None:
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, CorruptStateError):
             raise
-        raise CorruptStateError(
-            f"target: {shown(str(root / _MANIFEST))} is no manifest of sash; restore it."
-        ) from error
+        raise CorruptStateError(f"target: {shown(root / _MANIFEST)} is no manifest of sash; restore it.") from error
 
 
 def commit(root: Path, manifest: Manifest) -> None:
@@ -130,12 +128,12 @@ def prepare(root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArgumentError(
-            f"target: {shown(str(root))} cannot be made a directory: {error.strerror}; give another."
+            f"target: {shown(root)} cannot be made a directory: {error.strerror}; give another."
         ) from error
     for found in root.iterdir():
         if found.name not in (_LOCK, _DATA) and not found.name.startswith(_MANIFEST):
             raise ArgumentError(
-                f"target: {shown(str(root))} holds {shown(found.name)} and no manifest; give a new or empty directory."
+                f"target: {shown(root)} holds {shown(found.name)} and no manifest; give a new or empty directory."
             )
 
 
@@ -189,7 +187,7 @@ def _lock_file(root: Path) -> Any:
     try:
         return (root / _LOCK).open("a+")
     except OSError as error:
-        raise ArgumentError(f"target: {shown(str(root))} cannot be written: {error.strerror}; give another.") from error
+        raise ArgumentError(f"target: {shown(root)} cannot be written: {error.strerror}; give another.") from error
 
 
 def _acquire(file: Any, root: Path, seconds: float) -> None:
@@ -202,7 +200,7 @@ def _acquire(file: Any, root: Path, seconds: float) -> None:
                 file.seek(0)
                 holder = file.read() or "another writer"
                 raise ConcurrentUseError(
-                    f"target: {shown(str(root))} is being written by {holder}; stop it, or give a longer wait."
+                    f"target: {shown(root)} is being written by {holder}; stop it, or give a longer wait."
                 ) from None
             time.sleep(0.02)
 

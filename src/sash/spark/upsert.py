@@ -85,7 +85,7 @@ def upsert(
             )
         return ParquetUpsert(path, definition, buckets is not None, keep, seconds, shared)
     _refuse_parts(partition_by, buckets)
-    name = _table(table, shown(str(path)))
+    name = _table(table, shown(path))
     return DatabaseUpsert(SqliteFile(path, seconds), path, name, definition, None, shared)
 
 
@@ -177,7 +177,7 @@ def _path_of(target: Any) -> Path:
 def _present(path: str | os.PathLike[str]) -> Manifest:
     manifest = manifests.load(_path_of(path))
     if manifest is None:
-        raise ArgumentError(f"path: there is no upserted dataset at {shown(str(path))}; give the target of an upsert.")
+        raise ArgumentError(f"path: there is no upserted dataset at {shown(path)}; give the target of an upsert.")
     return manifest
 
 
