@@ -1,12 +1,14 @@
 """A standalone cluster of two one-core workers beside local[2]: the same rows, the same results, what each takes.
 
 `python -m benchmarks.spark cluster` starts the cluster, runs the cases on both masters in turn, each time in a fresh
-process, compares all results and stops the cluster. The better of two turns counts. Streams are ten micro-batches of
-100,000 rows, a file each, written as Parquet; medians leave out the first two. A longer stream shows how the checkpoint
-grows.
+process, compares all results and stops the cluster. The better of two turns counts, the second in reverse order, and
+each comes with the machine's load: where that is far above its cores, times mean little. Streams are ten micro-batches
+of 100,000 rows, a file each, written as Parquet; medians leave out the first two. A longer stream shows how the
+checkpoint grows.
 """
 
 import json
+import os
 import shutil
 import signal
 import statistics
@@ -29,7 +31,7 @@ from sash.spark import metrics, rolling, session
 Claim = tuple[str, float, float]
 
 LOCAL, SPREAD = "local[2]", "two workers"
-TURNS = 2
+TURNS, REPEATS = 2, 6
 KEPT = 10  # micro-batches that the long stream's checkpoint can go back
 LONG, FEW = 60, 20_000
 _LOCAL_ADDRESS = "127.0.0.1"
@@ -59,7 +61,9 @@ def claims() -> list[Claim]:
         with cluster(workers=2, cores=1, memory="2g", room=room / "cluster") as url:
             masters = {LOCAL: LOCAL, SPREAD: url}
             for turn in range(TURNS):
-                found.append({name: _measured(master, room, turn) for name, master in masters.items()})
+                # The other way round each time, or who comes first has the machine's better or worse moments.
+                order = list(masters)[:: 1 if turn % 2 == 0 else -1]
+                found.append({name: _measured(masters[name], room, turn) for name in order})
     finally:
         shutil.rmtree(room, ignore_errors=True)
     return [_claim(case, found) for case in found[0][LOCAL]["cases"]]
@@ -70,9 +74,10 @@ def _claim(case: str, turns: list[dict[str, Any]]) -> Claim:
     found = {name: [turn[name]["cases"][case] for turn in turns] for name in (LOCAL, SPREAD)}
     if len({json.dumps(one["results"]) for ones in found.values() for one in ones}) != 1:
         raise SystemExit(f"{case}: the cluster's results are not those of {LOCAL}.")
+    for name, ones in found.items():
+        for one in ones:
+            print(f"  {case}, {name}: {one['ms']:.0f} ms, {one['told']}, load {one['load']:.1f}", flush=True)
     best = {name: min(ones, key=lambda one: one["ms"]) for name, ones in found.items()}
-    for name, one in best.items():
-        print(f"  {case}, {name}: {one['ms']:.0f} ms, {one['told']}", flush=True)
     return f"{case}: {SPREAD} / {LOCAL}", best[SPREAD]["ms"] / best[LOCAL]["ms"], 1.5
 
 
@@ -115,7 +120,7 @@ def _stream(spark: SparkSession, keys: int, *, every: bool) -> dict[str, Any]:
         windows = ["1h", "24h", "7d"]
         made = rolling(rows, keys=["k"], time="t", windows=windows, aggs=_AGGS, emit="arrival", lateness="1h")
     query, where = run(made, "parquet")
-    counted = metrics(query)
+    load, counted = os.getloadavg()[0], metrics(query)
     told = ", ".join(f"{name} {sum(row[name] for row in counted)}" for name in ("hits", "catch_ups", "rebuilds"))
     told += f", checkpoint {_size(where / 'checkpoint') / 1e6:.1f} MB"
     if sum(row["rows_in"] for row in counted) != BATCHES * ROWS or sum(row["late"] for row in counted):
@@ -123,7 +128,7 @@ def _stream(spark: SparkSession, keys: int, *, every: bool) -> dict[str, Any]:
     results = _checked(spark.read.parquet(str(where / "out")))
     for place in (where, events.path):
         shutil.rmtree(place, ignore_errors=True)
-    return {"ms": median_ms(query), "told": told, "results": results}
+    return {"ms": median_ms(query), "told": told, "results": results, "load": load}
 
 
 def _batch(spark: SparkSession) -> dict[str, Any]:
@@ -131,12 +136,12 @@ def _batch(spark: SparkSession) -> dict[str, Any]:
     sizes = [f"{spark_batch.seconds(spark_batch.ROWS, count)}s" for count in (100, 1_000, 10_000)]
     made = rolling(rows, keys=["k"], time="t", windows=sizes, aggs=_AGGS)
     results, times = _checked(made), []  # which warms up
-    for _ in range(3):
+    for _ in range(REPEATS):
         began = time.perf_counter()
         made.write.format("noop").mode("overwrite").save()
         times.append(time.perf_counter() - began)
-    best = min(times)
-    return {"ms": best * 1000, "told": f"{spark_batch.ROWS / best / 1e6:.2f}M rows/s", "results": results}
+    best, load = min(times), os.getloadavg()[0]
+    return {"ms": best * 1000, "told": f"{spark_batch.ROWS / best / 1e6:.2f}M rows/s", "results": results, "load": load}
 
 
 def _checked(results: DataFrame) -> list[str]:
