@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sash.cli.exits import FAILED, INTERRUPTED, interruptible
+from sash.cli.here import called
 from sash.cli.view import View
 from sash.errors import ArgumentError
 from sash.pipeline import pictures, story, units
@@ -111,14 +112,15 @@ def _conclude(console: Console, finished: Story, written: list[Path], out: Path)
 
 def _next(out: Path) -> str:
     read = f"from sash.spark import upserted_table; print(upserted_table('{out / 'results'}').to_pandas())"
-    commands = {
-        f"open {out / 'report.html'}": "the page to show a colleague",
-        "sash demo --fresh --seed 8": "other payments; kill -9 it on the way, then sash demo goes on",
-        "sash new && sash run pipeline.toml": "a pipeline of your own, in one file",
+    sash, python = called()
+    things = {
+        str(out / "report.html"): "the page to show a colleague",
+        f"{sash} demo --fresh --seed 8": f"other payments; kill -9 it on the way, then {sash} demo goes on",
+        f"{sash} new && {sash} run": "a pipeline of your own, in one file",
     }
-    width = max(map(len, commands))
-    lines = [f"  {command:{width}}   {what}" for command, what in commands.items()]
-    return "\n".join([*lines, f'  python -c "{read}"'])
+    width = max(map(len, things))
+    lines = [f"  {thing:{width}}   {what}" for thing, what in things.items()]
+    return "\n".join([*lines, f'  {python} -c "{read}"'])
 
 
 def _say(console: Console, line: str) -> None:
