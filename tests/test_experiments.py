@@ -11,7 +11,7 @@ import pytest
 
 import made_up_rows
 from benchmarks import combines as counted
-from experiments import FIGURES, combines, report, style
+from experiments import FIGURES, combines, report, style, tables
 from experiments.__main__ import main
 from experiments.case import Case, Rows, bloom_size, read_csv, row_of, scale, write_csv
 from experiments.claims import PAPERS
@@ -151,6 +151,13 @@ def test_the_report_stands_alone(tmp_path, monkeypatch):
     assert text.count("data:image/png;base64,") == len(FIGURES)
     assert not re.search(r"(src|href)=\"(?!data:)", text)
     assert text.count('<td class="') == len(PAPERS) + len(OURS)
+
+
+def test_the_tables_of_the_documentation_are_those_of_the_rows():
+    """`python -m experiments.tables` writes them."""
+    page = tables.PAGE.read_text()
+    assert tables.written(page) == page
+    assert all(table.count("\n") > 10 and table in page for table in tables.tables().values())
 
 
 # --- loads ----------------------------------------------------------------------------------------
