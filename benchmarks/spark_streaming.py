@@ -116,7 +116,7 @@ def against_windows(spark: SparkSession) -> list[Claim]:
     for size, bound in _SIZES.items():
         cases = [partial(_ours, size=size), partial(_theirs, size=size)]
         made = [lambda case=case: case(events.stream(spark)) for case in cases]
-        ours, theirs = _medians(made, repeats=1 if size == "6 hours" else 3)  # which take Spark a minute
+        ours, theirs = _medians(made, repeats=1 if size == "6 hours" else 5)  # which take Spark a minute
         rates = f"{ROWS / ours:.0f}k rows/s, Spark's window {ROWS / theirs:.0f}k"
         print(f"  every minute of {size}: {ours:.0f} ms a micro-batch ({rates})", flush=True)
         found.append((f"stream, every minute of {size} / Spark's own window", ours / theirs, bound))

@@ -44,7 +44,7 @@ def rolling(
 
     Rows of one key and time stand in no particular order, so that a monoid that is not commutative needs distinct times
     or `id`. One that runs in Python says what it `returns`, for Spark asks before the first row has been seen. Mistakes
-    are refused here, before anything runs. `buckets` of keys, 16 unless told, are the most tasks that can share a
+    are refused here, before anything runs. `buckets` of keys, 8 unless told, are the most tasks that can share a
     stream's state; `cache_bytes` is what a worker may keep of it in memory.
     """
     if not isinstance(df, DataFrame):

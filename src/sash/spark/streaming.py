@@ -20,7 +20,7 @@ from sash.spark.plan import Plan
 from sash.spark.processor import OUTPUT, Processor
 
 OBSERVED = "sash_"  # how the names begin under which a micro-batch's progress has what operators counted
-BUCKETS = 16
+BUCKETS = 8
 
 
 def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: Any) -> DataFrame:

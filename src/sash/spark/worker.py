@@ -2,6 +2,8 @@
 
 import gc
 
+from pyspark import TaskContext
+
 _TASKS = 4  # in which everything is imported that any of its kinds needs
 _seen = 0
 
@@ -14,6 +16,6 @@ def settle() -> None:
     freed when nothing refers to it; the worker has just collected what only cycles held.
     """
     global _seen
-    if _seen < _TASKS:
+    if _seen < _TASKS and TaskContext.get() is not None:
         _seen += 1
         gc.freeze()
