@@ -24,18 +24,23 @@ settings.register_profile(
 settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
+# JVMs that live for seconds spend a third of their time on code that would pay after minutes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+GROUPS = ("spark", "spark_faults", "cli")
+
 
 class OneSpark(LoadGroupScheduling):
-    """Tests of Spark on one worker and those of the command line on another; every other test wherever there is room.
+    """Tests of Spark on one worker, those with processes of their own on another; every other test where there is room.
 
-    So there is one JVM for each of the two, beside those that the command line starts itself.
+    So there is one JVM for each of the groups, whether tests share it or start it themselves.
 
     The mark for this, xdist_group, does nothing here: pytest-xdist 3.8 puts it into `_nodeid`, which pytest 9.2 has no
     more.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for group in ("spark", "cli") if nodeid.startswith(f"tests/{group}/")), nodeid)
+        return next((group for group in GROUPS if nodeid.startswith(f"tests/{group}/")), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -57,30 +57,3 @@ def counts(spark, place, sink):
     counted = stream.groupBy("k").count().withColumnRenamed("count", "revision").withColumn("gone", stream.k < 0)
     query = counted.writeStream.outputMode("update").foreachBatch(sink).trigger(availableNow=True)
     return query.option("checkpointLocation", str(place / "checkpoint")).start()
-
-
-# No Spark: the second piece of a micro-batch's rows never comes, because its reader is killed in the transaction.
-KILLED_INSIDE = """
-import os, signal, sys
-from types import SimpleNamespace as Row
-import pyarrow as pa
-from pyspark.sql.types import StructType
-from sash.spark import upsert
-class Pieces:
-    def select(self, name):
-        return self
-    def toLocalIterator(self):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_batch(rows)
-        yield Row(piece=sink.getvalue().to_pybytes())
-        if sys.argv[2] == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-rows = pa.RecordBatch.from_pydict({"k": pa.array(range(int(sys.argv[3])), pa.int32())})
-names = {"table": "t", "keys": "k", "revision": None, "deleted": None}
-if sys.argv[5] == "target":
-    sink = upsert(sys.argv[1], **names)
-else:
-    sink = upsert(connect=lambda: __import__(sys.argv[5]).connect(sys.argv[1]), **names)
-sink._transact(StructType().add("k", "integer"), Pieces(), "query", int(sys.argv[4]))
-"""

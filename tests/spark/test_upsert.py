@@ -1,6 +1,5 @@
 """The upsert sink: the latest revision of each row, whatever comes twice, late, or is killed on the way."""
 
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, KindError, SashError, UnsupportedError
 from sash.spark import manifest as manifests
 from sash.spark import read_upserted, upsert, upserted_files, upserted_table
-from upserts import COUNTS, KEYS, KILLED_INSIDE, SCHEMA, counts, live, merged, put_files, random_batches
+from upserts import COUNTS, KEYS, SCHEMA, counts, live, merged, put_files, random_batches
 
 
 def rows_of(table):
@@ -156,94 +155,6 @@ def test_a_query_that_counts_anew_is_refused_the_target_of_another(spark, tmp_pa
         counts(spark, tmp_path / "two", sink).awaitTermination(120)
     sharing = upsert(tmp_path / name, **COUNTS, **options, shared=True)
     assert counts(spark, tmp_path / "two", sharing).awaitTermination(120)
-
-
-# Each run kills itself and its JVM at a moment of micro-batch `at`; the next goes on from the checkpoint.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from sash.spark import manifest as manifests, upsert
-place, moment, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).config("spark.ui.enabled", False)
-    .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
-def die():
-    print("killed", moment, flush=True)
-    os.killpg(0, signal.SIGKILL)
-commit, present = manifests.commit, []
-def dying(root, manifest):
-    if present == [at] and moment == "before the rename":
-        die()
-    commit(root, manifest)
-    if present == [at] and moment == "after the rename":
-        die()
-manifests.commit = dying
-names = {"keys": ["k"], "revision": "revision", "deleted": None}
-dataset, table = upsert(place / "t", buckets=2, **names), upsert(place / "t.sqlite", table="t", **names)
-def sink(rows, number):
-    present[:] = [number]
-    table(rows, number)
-    dataset(rows, number)
-stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
-query = stream.groupBy("k").count().withColumnRenamed("count", "revision").writeStream.outputMode("update")
-query = query.foreachBatch(sink).trigger(availableNow=True).option("checkpointLocation", str(place / "checkpoint"))
-query.start().awaitTermination()
-print("finished", flush=True)
-"""
-
-
-def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path, monkeypatch):
-    """Killed between files and rename, then between rename and Spark's commit: readers see whole generations only."""
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    put_files(tmp_path, [range(0, 40, number + 1) for number in range(3)])
-
-    def run(moment, at):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), moment, str(at)]
-        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=300, check=False)
-        return done.returncode, done.stdout.strip()
-
-    def totals(files):
-        return {k: sum(k % (number + 1) == 0 for number in range(files)) for k in range(40)}
-
-    def held():
-        return {row["k"]: row["revision"] for row in upserted_table(tmp_path / "t").to_pylist()}
-
-    assert run("before the rename", 1) == (-signal.SIGKILL, "killed before the rename")
-    assert held() == totals(1)
-    orphans = {str(path) for path in (tmp_path / "t" / "_data").rglob("*.parquet")} - set(
-        upserted_files(tmp_path / "t")
-    )
-    assert orphans
-    assert run("after the rename", 1) == (-signal.SIGKILL, "killed after the rename")
-    assert held() == totals(2)
-    assert not any(Path(orphan).exists() for orphan in orphans)
-    assert run("never", -1) == (0, "finished")
-    assert held() == totals(3) and manifests.load(tmp_path / "t").generation == 3
-    with closing(sqlite3.connect(tmp_path / "t.sqlite")) as database:
-        assert dict(database.execute("SELECT k, revision FROM t").fetchall()) == totals(3)
-
-
-def test_a_driver_killed_in_a_transaction_leaves_the_table_as_it_was(tmp_path):
-    """Neither the rows nor the micro-batch's number are there until both are."""
-
-    def run(fate, count, batch):
-        command = [sys.executable, "-c", KILLED_INSIDE, str(tmp_path / "t.db"), fate, str(count), str(batch), "target"]
-        return subprocess.run(command, check=False).returncode
-
-    def held():
-        with closing(sqlite3.connect(tmp_path / "t.db")) as database:
-            return [
-                database.execute(f"SELECT {what}").fetchone()[0]
-                for what in ("count(*) FROM t", "batch FROM _sash_batches")
-            ]
-
-    assert run("live", 100, 0) == 0 and held() == [100, 0]
-    assert run("kill", 50_000, 1) == -signal.SIGKILL and held() == [100, 0]
-    assert run("live", 50_000, 1) == 0 and held() == [50_000, 1]
 
 
 def test_writers_exclude_each_other(spark, tmp_path):

@@ -1,6 +1,5 @@
 """The upsert sink through a DB-API connection: SQLite and DuckDB give what the datasets give, killed or repeated."""
 
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from sash.errors import ArgumentError, ConcurrentUseError, KindError, UnsupportedError
 from sash.spark import dialect, upsert
 from sash.spark.dialect import Transaction
-from upserts import COUNTS, KEYS, KILLED_INSIDE, SCHEMA, counts, live, merged, put_files, random_batches
+from upserts import COUNTS, KEYS, SCHEMA, counts, live, merged, put_files, random_batches
 
 MODULES = {"sqlite3": sqlite3, "duckdb": duckdb}
 
@@ -123,23 +122,6 @@ def test_a_query_that_counts_anew_is_refused_the_table_of_another(spark, tmp_pat
     assert counts(spark, tmp_path / "one", sink).awaitTermination(120)
     with pytest.raises(StreamingQueryException, match=r"table: 'totals' was written by query .* give a new table, or"):
         counts(spark, tmp_path / "two", sink).awaitTermination(120)
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_driver_killed_in_a_transaction_leaves_the_table_as_it_was(tmp_path, module):
-    """Neither the rows nor the micro-batch's number are there until both are."""
-    connect = partial(MODULES[module].connect, str(tmp_path / "results"))
-
-    def run(fate, count, batch):
-        command = [sys.executable, "-c", KILLED_INSIDE, str(tmp_path / "results"), fate, str(count), str(batch), module]
-        return subprocess.run(command, check=False).returncode
-
-    def held():
-        return asked(connect, "SELECT (SELECT count(*) FROM t), batch FROM _sash_batches")
-
-    assert run("live", 100, 0) == 0 and held() == [(100, 0)]
-    assert run("kill", 5_000, 1) == -signal.SIGKILL and held() == [(100, 0)]
-    assert run("live", 5_000, 1) == 0 and held() == [(5_000, 1)]
 
 
 def test_a_table_stays_what_it_was_made(spark, connect):

@@ -29,7 +29,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start the program in a process group of its own, which can be killed as a whole."""
     path = [str(TESTS), *([str(SOURCE)] if list(SOURCE.glob("sash/_core*.so")) else [])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
-    command = [sys.executable, str(TESTS / "spark" / "fault_program.py"), *arguments]
+    command = [sys.executable, str(TESTS / "spark_faults" / "fault_program.py"), *arguments]
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
