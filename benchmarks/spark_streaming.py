@@ -114,7 +114,7 @@ def against_windows(spark: SparkSession) -> list[Claim]:
     _require_equal(spark)
     events, found = Events(100), []
     for size, bound in _SIZES.items():
-        cases = [partial(_ours, size=size), partial(_theirs, size=size)]
+        cases = [partial(sashs_own, size=size), partial(sparks_own, size=size)]
         made = [lambda case=case: case(events.stream(spark)) for case in cases]
         ours, theirs = _medians(made, repeats=1 if size == "6 hours" else 5)  # which take Spark a minute
         rates = f"{ROWS / ours:.0f}k rows/s, Spark's window {ROWS / theirs:.0f}k"
@@ -123,12 +123,12 @@ def against_windows(spark: SparkSession) -> list[Claim]:
     return found
 
 
-def _ours(df: DataFrame, size: str) -> DataFrame:
+def sashs_own(df: DataFrame, size: str) -> DataFrame:
     aggs = {"total": monoids.sum("x"), "top": monoids.max("x")}
     return rolling(df, keys=["k"], time="t", windows=[size], aggs=aggs, every="1 minute", emit="final")
 
 
-def _theirs(df: DataFrame, size: str) -> DataFrame:
+def sparks_own(df: DataFrame, size: str) -> DataFrame:
     window = F.window("t", size, "1 minute")
     return df.groupBy("k", window).agg(F.sum("x").alias("total"), F.max("x").alias("top"))
 
@@ -136,8 +136,8 @@ def _theirs(df: DataFrame, size: str) -> DataFrame:
 def _require_equal(spark: SparkSession) -> None:
     events = Events(20, batches=3, rows=2_000, span_us=10 * MINUTE_US)
     end = F.col("window_end") < F.lit("2000-01-01").cast("timestamp")
-    _, ours = run(_ours(events.stream(spark), "1 hour"), "parquet")
-    _, theirs = run(_theirs(events.stream(spark), "1 hour"), "parquet")
+    _, ours = run(sashs_own(events.stream(spark), "1 hour"), "parquet")
+    _, theirs = run(sparks_own(events.stream(spark), "1 hour"), "parquet")
     mine = spark.read.parquet(str(ours / "out")).filter(end)
     named = mine.select("k", "window_end", F.col("total_1hour").alias("total"), F.col("top_1hour").alias("top"))
     own = spark.read.parquet(str(theirs / "out"))

@@ -10,6 +10,7 @@ import json
 import multiprocessing as mp
 import os
 import signal
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -52,13 +53,18 @@ def work(module: str, case: Case, pipe: "Connection[Any, Any]") -> None:
     """Measure one case; this is all that its process does."""
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asked for the rows decides when to stop
-    try:
-        row = import_module(module).run(case, Turns(pipe, case.repeats))
-        pipe.send(("row", row))
-    except Exception:
-        pipe.send(("failed", traceback.format_exc()))
-    finally:
-        pipe.close()
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        # Java and Spark's workers print as they please; what they said is told if the case fails.
+        for stream in (1, 2):
+            os.dup2(said.fileno(), stream)
+        try:
+            row = import_module(module).run(case, Turns(pipe, case.repeats))
+            pipe.send(("row", row))
+        except Exception:
+            said.seek(0)
+            pipe.send(("failed", "".join([traceback.format_exc(), *said.readlines()[-20:]])))
+        finally:
+            pipe.close()
 
 
 # --- one group ------------------------------------------------------------------------------------

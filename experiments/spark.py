@@ -55,7 +55,7 @@ def run(case: Case, turns: Iterable[int] = range(2)) -> Row:
 def _made(case: Case, df: Any) -> Any:
     from benchmarks import spark_streaming as streams
 
-    make = streams._ours if case.series == OURS_ON_SPARK else streams._theirs
+    make = streams.sashs_own if case.series == OURS_ON_SPARK else streams.sparks_own
     return make(df, f"{case.x} minutes")
 
 
