@@ -15,42 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.series import ALL, CLASSIC, IN_ORDER, NARROW, ON_SPARK, OURS_ON_SPARK, PAPER, SPARKS_OWN
+from sash import look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, GRID = "#1b1f24", "#6b7280", "#e5e7eb"
-RED, BLACK = "#d1122f", "#000000"
+INK, FAINT, GRID, RED, BLACK = look.INK, look.FAINT, look.GRID, look.RED, "#000000"
 ZERO = -1.6  # where 0 stands on an axis of powers of two
 
-_RC = {
-    "font.family": "sans-serif",
-    "font.size": 13,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 15,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.9,
-    "text.color": INK,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
-    "legend.frameon": False,
-    "legend.fontsize": 12.5,
-    "legend.handlelength": 3.2,
-    "figure.facecolor": "white",
-    "savefig.dpi": 150,
+_LARGER = {
+    "font_size": 13,
+    "axes_titlesize": 15,
+    "xtick_labelsize": 12,
+    "ytick_labelsize": 12,
+    "legend_fontsize": 12.5,
+    "legend_handlelength": 3.2,
+    "savefig_dpi": 150,
 }
 
 
@@ -119,9 +100,7 @@ MONOID_TITLES = {
 
 def context() -> Any:
     """Give the context in which everything is drawn and saved."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(_RC)
+    return look.context(**_LARGER)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -148,14 +127,14 @@ def sheet(
     return figure, axes
 
 
-def legend(figure: Figure, labels: Sequence[str], more: Sequence[Any] = (), **look: Any) -> None:
-    """Put one legend for all panels at the foot of the figure, a column for each family; `look` changes its lines."""
+def legend(figure: Figure, labels: Sequence[str], more: Sequence[Any] = (), **changed: Any) -> None:
+    """Put one legend for all panels at the foot of the figure, a column for each family; `changed` is of its lines."""
     from matplotlib.lines import Line2D
 
     families = [
         [s for s in family if s in labels] for family in (("fiba", NARROW), PAPER, CLASSIC, IN_ORDER, *zip(ON_SPARK))
     ]
-    columns = [[Line2D([], [], **LOOKS[label].line(**look)) for label in family] for family in families if family]
+    columns = [[Line2D([], [], **LOOKS[label].line(**changed)) for label in family] for family in families if family]
     columns += [list(more)] if more else []
     deepest = max(map(len, columns))
     blank = Line2D([], [], linestyle="none", label=" ")

@@ -35,7 +35,7 @@ LAYERS = [
         "rolling",
         "keyed",
     ),
-    *("testing", "draw", "tour", "spark", "pipeline", "cli", "__main__"),
+    *("testing", "look", "draw", "tour", "spark", "pipeline", "cli", "__main__"),
 ]
 
 

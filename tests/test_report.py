@@ -12,6 +12,7 @@ import pytest
 
 import demo_story
 from demo_story import MINUTE, ROWS, RULES
+from sash import look
 from sash.pipeline import pictures, report, story, verify
 
 
@@ -169,7 +170,7 @@ def test_report_of_wrong_results_says_so():
 
 
 def test_report_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "available", lambda: False)
+    monkeypatch.setattr(look, "available", lambda: False)
     assert report.write_report(demo_story.told(), tmp_path) == [tmp_path / "report.html"]
     assert 'pip install "sash[plot]"' in (tmp_path / "report.html").read_text()
 

@@ -1,42 +1,33 @@
 """The view of a running pipeline, recorded as text: the panel, the plain lines, and how each ends."""
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from sash.cli.view import View
+from sash.pipeline.running import Outcome, Progress
+
+OUTCOME = Outcome(rows_in=60_000, emitted=1_500, late=3, revised=40, quarantined=7, batches=3, seconds=75.0)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What the runner tells of a micro-batch, of which the view reads only names."""
-
-    batch: int = 0
-    rows: int = 20_000
-    seconds: float = 2.0
-    rows_per_second: float = 10_000.0
-    watermark: str | None = "2026-01-01T00:05:00.000Z"
-    late: int = 0
-    revised: int = 0
-    emitted: int = 500
-    quarantined: int = 0
-    state_bytes: int = 2_500_000
-    live_keys: int = 1_000
-    value: float | None = 42.5
-
-
-@dataclass(frozen=True)
-class Outcome:
-    rows_in: int = 60_000
-    emitted: int = 1_500
-    late: int = 3
-    revised: int = 40
-    quarantined: int = 7
-    batches: int = 3
-    seconds: float = 75.0
-    stopped: bool = False
+def told(batch=0, **changed):
+    """Give what the runner tells of a micro-batch."""
+    usual = {
+        "rows": 20_000,
+        "seconds": 2.0,
+        "rows_per_second": 10_000.0,
+        "watermark": "2026-01-01T00:05:00.000Z",
+        "late": 0,
+        "revised": 0,
+        "emitted": 500,
+        "quarantined": 0,
+        "state_bytes": 2_500_000,
+        "live_keys": 1_000,
+        "value": 42.5,
+    }
+    return Progress(batch, **(usual | changed))
 
 
 def shown(updates, outcome=None, *, live, width=100):
@@ -63,15 +54,15 @@ def panel_after(updates, width=100):
 
 
 UPDATES = [
-    Progress(0, watermark="1970-01-01T00:00:00.000Z", value=None),
-    Progress(1, rows_per_second=20_000.0, late=2, revised=30),
-    Progress(2, watermark="2026-01-01T00:15:00.000Z", late=1, revised=10, quarantined=7, value=50.0),
+    told(0, watermark=None, value=None),
+    told(1, rows_per_second=20_000.0, late=2, revised=30),
+    told(2, watermark="2026-01-01T00:15:00.000Z", late=1, revised=10, quarantined=7, value=50.0),
 ]
 
 
 def test_plain_lines_are_one_for_each_micro_batch():
     """A log gets a line per micro-batch and one for the end, and nothing that moves a cursor."""
-    text = shown(UPDATES, Outcome(), live=False, width=40)
+    text = shown(UPDATES, OUTCOME, live=False, width=40)
     assert "\x1b" not in text and "\r" not in text
     lines = text.splitlines()
     assert len(lines) == 5
@@ -108,17 +99,17 @@ def test_panel_waits_for_the_first_micro_batch():
 
 def test_a_micro_batch_without_rows_has_no_speed():
     """Timers that fire alone say nothing about rows per second."""
-    text = panel_after([Progress(0), Progress(1, rows=0, rows_per_second=0.0)])
+    text = panel_after([told(0), told(1, rows=0, rows_per_second=0.0)])
     assert "10k" in text
 
 
 def test_the_end_of_a_replay_is_no_date():
-    text = shown([Progress(watermark="9998-12-31T23:59:30.000Z")], live=False)
+    text = shown([told(watermark="9998-12-31T23:59:30.000Z")], live=False)
     assert "watermark the end" in text and "9998" not in text
 
 
 def test_live_view_leaves_its_last_panel_and_says_how_it_ended():
-    text = shown(UPDATES, replace(Outcome(), stopped=True), live=True)
+    text = shown(UPDATES, replace(OUTCOME, stopped=True), live=True)
     assert text.splitlines()[-1].endswith("3 micro-batches") and "payments: stopped after 1 min 15 s" in text
     assert "2026-01-01 00:15:00" in text and "\x1b[?25h" in text  # the cursor is shown again
 

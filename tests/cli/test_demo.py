@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from sash import look
 from sash.cli.app import app
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError
-from sash.pipeline import launching, pictures, running, story
+from sash.pipeline import launching, running, story
 from sash.pipeline.demo import Folder, Settings, late_counted, pipeline_of, rules_of
 from sash.spark import upserted_files, upserted_table
 
@@ -105,7 +106,7 @@ def again(out, *options):
 def test_a_finished_demo_is_verified_again(ended, monkeypatch):
     """No Spark is needed for that, and without matplotlib it says how to get pictures."""
     out, *_ = ended
-    monkeypatch.setattr(pictures, "available", lambda: False)
+    monkeypatch.setattr(look, "available", lambda: False)
     result = again(out)
     assert result.exit_code == 0, result.output
     assert "holds a finished demo of 9,000 payments, seed 7: verifying it again; --fresh starts anew." in result.output

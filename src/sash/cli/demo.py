@@ -8,11 +8,12 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
+from sash import look
 from sash.cli.exits import FAILED, INTERRUPTED, interruptible
 from sash.cli.here import called
 from sash.cli.view import View
 from sash.errors import ArgumentError
-from sash.pipeline import pictures, story, units
+from sash.pipeline import story, units
 from sash.pipeline.demo import ROWS_A_SECOND, Folder, Settings, pipeline_of, told
 from sash.pipeline.file import Pipeline
 from sash.pipeline.report import write_report
@@ -105,7 +106,7 @@ def _conclude(console: Console, finished: Story, written: list[Path], out: Path)
     speed = units.count(numbers["rows_per_second"])
     _say(console, f"{speed} rows/s in the median micro-batch, {numbers['revisions']:,.0f} results revised.")
     _say(console, "Written: " + ", ".join(map(str, [out / "results", *written])))
-    if not pictures.available():
+    if not look.available():
         _say(console, 'For pictures in the report: pip install "sash[plot]", then sash demo again.')
     _say(console, f"\nWhat to try next:\n{_next(out)}")
 

@@ -68,7 +68,7 @@ class View:
         self.revised += progress.revised
         self.quarantined += progress.quarantined
         if self.first_watermark is None:
-            self.first_watermark = _known(progress.watermark)
+            self.first_watermark = progress.watermark
         # A micro-batch without rows only fires timers; its speed says nothing.
         if progress.rows:
             self.rates.append(progress.rows_per_second)
@@ -177,14 +177,8 @@ def _instant(text: str | None) -> datetime | None:
         return None
 
 
-def _known(watermark: str | None) -> str | None:
-    """Give a watermark, or None before the first one, which Spark gives as 1970."""
-    instant = _instant(watermark)
-    return None if instant is None or instant.timestamp() <= 0 else watermark
-
-
 def _clock(watermark: str | None) -> str:
-    instant = _instant(_known(watermark))
+    instant = _instant(watermark)
     if instant is None:
         return "–"
     return "the end" if instant.year >= _THE_END else instant.strftime("%Y-%m-%d %H:%M:%S")
@@ -192,7 +186,7 @@ def _clock(watermark: str | None) -> str:
 
 def _moved(first: str | None, now: str | None) -> str:
     """Say how far the watermark has come since the first one."""
-    start, end = _instant(first), _instant(_known(now))
+    start, end = _instant(first), _instant(now)
     if start is None or end is None or end.year >= _THE_END:
         return ""
     return f"moved on by {duration((end - start).total_seconds())}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.errors import UnsupportedError
+from sash.look import FAINT, INK, RED, context
 from sash.pipeline import units, verify
 from sash.pipeline.story import Story, busiest_outage
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, GRID, RED = "#1b1f24", "#6b7280", "#e5e7eb", "#d1122f"
 GREY, BLUE, ORANGE, GREEN = "#a8adb5", "#2f7fd0", "#e07b00", "#12864a"
 _CAME = {
     verify.IN_ORDER: ("in order", GREY),
@@ -30,51 +29,9 @@ _CAME = {
     verify.REVISING: ("late: revises results already shown", ORANGE),
     verify.TOO_LATE: ("too late: counted, left out", INK),
 }
-_RC: Any = {
-    "font.family": "sans-serif",
-    "font.size": 12,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 13,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.9,
-    "text.color": INK,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 11,
-    "figure.facecolor": "white",
-    "savefig.dpi": 130,
-}
 _WIDTH = 13.33
 _DOTS = 25_000  # of events in order, more would only make the grey darker
 _SEED = 1
-
-
-def available() -> bool:
-    """Tell whether there is a matplotlib to draw with."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def _context() -> Any:
-    if not available():
-        raise UnsupportedError('Pictures need matplotlib, which is not installed; run pip install "sash[plot]".')
-    import matplotlib as mpl
-
-    return mpl.rc_context(_RC)
 
 
 # --- what is drawn where --------------------------------------------------------------------------------
@@ -84,7 +41,7 @@ def draw_all(story: Story, folder: Path) -> list[Path]:
     """Write each picture into a folder, and give their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    with _context():
+    with context():
         for name, (title, draw, columns) in sections(story).items():
             figure = _figure(5.2)
             _headline(figure, title, 5.2)
@@ -97,7 +54,7 @@ def draw_all(story: Story, folder: Path) -> list[Path]:
 def draw_page(story: Story, path: Path, heading: str, facts: Sequence[tuple[str, str]]) -> None:
     """Write the whole report as one picture: a heading, its numbers, and all pictures below each other."""
     height, head, section = 17.4, 2.1, 5.1
-    with _context():
+    with context():
         figure = _figure(height)
         parts: Any = figure.subfigures(4, 1, height_ratios=[head, *[section] * 3], hspace=0)
         _page_head(parts[0], heading, facts)

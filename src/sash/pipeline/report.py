@@ -4,6 +4,7 @@ import base64
 import html
 from pathlib import Path
 
+from sash import look
 from sash.pipeline import pictures, units
 from sash.pipeline.story import Story
 
@@ -42,7 +43,7 @@ def write_report(story: Story, out: Path) -> list[Path]:
     """
     drawn: list[Path] = []
     written = [out / "report.html"]
-    if pictures.available():
+    if look.available():
         drawn = pictures.draw_all(story, out / "pictures")
         written.append(out / "report.png")
         pictures.draw_page(story, written[-1], heading(story), facts(story))
