@@ -1,8 +1,9 @@
 # Everything a working copy of sash needs; `make help` lists the targets.
 #
-# Two stamps keep it quick. $(VENV)/.deps is as old as the last install of the lock, and
-# $(VENV)/.sash as the last install of the package: a newer lock renews the first, a newer
-# file in core/ or src/ the second. Directories count as files, so deletions are noticed.
+# Stamps keep it quick. $(VENV)/.deps is as old as the last install of the lock, and
+# $(VENV)/.sash as the last install of the package: a newer lock renews both, a newer file in
+# core/ or src/ the second. Directories count as files, so deletions are noticed. Both need
+# $(VENV)/.tools only, what builds the core: it is compiled while the rest is downloaded.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,6 +21,9 @@ SANITIZED := build/sanitize
 # with them, or a C++ exception finds no handler to intercept.
 PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
 
+MAKEFLAGS += -j2
+READY := $(VENV)/.sash $(VENV)/.deps
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help test run tour check format bench bench-spark figures figures-full sanitize cards lock clean
@@ -29,13 +33,13 @@ help: ## list the targets
 	@echo
 	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
 
-test: $(VENV)/.sash ## build, install what is needed, run all tests
+test: $(READY) ## build, install what is needed, run all tests
 	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-run: $(VENV)/.sash ## build, then stream late payments through a local Spark, verify the results, write out/report.html
+run: $(READY) ## build, then stream late payments through a local Spark, verify the results, write out/report.html
 	$(VENV)/bin/sash demo
 
-tour: $(VENV)/.sash ## build, then print the paper's worked example step by step
+tour: $(READY) ## build, then print the paper's worked example step by step
 	$(PY) -m sash.tour
 
 check: $(VENV)/.deps ## lint, format and types; changes nothing
@@ -49,16 +53,16 @@ format: $(VENV)/.deps ## format Python and C++ in place
 	$(VENV)/bin/ruff format .
 	$(if $(CORE_FILES),$(VENV)/bin/clang-format -i $(CORE_FILES))
 
-bench: $(VENV)/.sash ## print the benchmark tables, every answer verified before it is timed
+bench: $(READY) ## print the benchmark tables, every answer verified before it is timed
 	$(PY) -m benchmarks
 
-bench-spark: $(VENV)/.sash ## the same for Spark on two cores, against Spark's own windows: about ten minutes
+bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about ten minutes
 	$(PY) -m benchmarks.spark
 
-figures: $(VENV)/.sash ## redraw the paper's figures from a quick run: about three minutes, then experiments/figures/report.html
+figures: $(READY) ## redraw the paper's figures from a quick run: about three minutes, then experiments/figures/report.html
 	$(PY) -m experiments --quick
 
-figures-full: $(VENV)/.sash ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
+figures-full: $(READY) ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
 	$(PY) -m experiments
 
 sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan and UBSan (gcc)
@@ -66,7 +70,7 @@ sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan an
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/model tests/test_keyed_long.py tests/test_keyed_ids.py -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-cards: $(VENV)/.sash ## write the cards of the monoids into docs/monoids.md
+cards: $(READY) ## write the cards of the monoids into docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md
 
 lock: ## pin the whole development environment anew (Python 3.11)
@@ -77,15 +81,21 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.deps: requirements-dev.lock
+$(VENV)/.tools: requirements-dev.lock
 	@tools/preflight.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) -r requirements-dev.lock
+	$(PIP_INSTALL) -c requirements-dev.lock cmake nanobind ninja scikit-build-core
 	@touch $@
 
-$(VENV)/.sash: $(VENV)/.deps $(SOURCES)
+# No bytecode ahead: most of what is installed is never imported.
+$(VENV)/.deps: $(VENV)/.tools
+	$(PIP_INSTALL) --no-compile -r requirements-dev.lock
+	@touch $@
+
+# Without make's flags, which would have ninja share the two jobs that are meant for pip.
+$(VENV)/.sash: $(VENV)/.tools $(SOURCES)
 	@tools/preflight.sh $(PYTHON)
-	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
+	MAKEFLAGS= $(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
 $(SANITIZED)/.sash: $(VENV)/.deps $(SOURCES)

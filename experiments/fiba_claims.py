@@ -126,7 +126,7 @@ def _overlap_is_free(measured: Measured) -> Found:
     ours, own = (points_of(measured["spark"], series=series) for series in (OURS_ON_SPARK, SPARKS_OWN))
     flat, ahead = max(ours.values()) / min(ours.values()), own[max(own)] / ours[max(ours)]
     text = f"ours {flat:.2f} times slower at worst; at an overlap of {human(max(own))} {ahead:.1f} times as fast"
-    return Found(text, flat <= 1.5 and ahead >= 3)
+    return Found(text, flat <= 1.5 and ahead >= 3 if len(ours) > 1 else None)
 
 
 # --- where fiba loses -----------------------------------------------------------------------------

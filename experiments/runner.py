@@ -241,7 +241,7 @@ def expected_s(group: Group) -> float:
 
 def _expected_s(case: Case) -> float:
     if case.figure == "spark":
-        return 5 + case.repeats * (2 + case.rounds * (0.3 if case.series == OURS_ON_SPARK else 0.15 + 0.015 * case.x))
+        return 15 + case.repeats * (2 + case.rounds * (0.3 if case.series == OURS_ON_SPARK else 0.15 + 0.015 * case.x))
     series = ALL[case.series]
     round_s = _FILL_NS[series.structure][case.monoid == "bloom"] * 1e-9
     filling = case.n * round_s / 2
