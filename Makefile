@@ -59,7 +59,7 @@ bench: $(READY) ## print the benchmark tables, every answer verified before it i
 bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about ten minutes
 	$(PY) -m benchmarks.spark
 
-figures: $(READY) ## redraw the paper's figures from a quick run: about three minutes, then experiments/figures/report.html
+figures: $(READY) ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
 	$(PY) -m experiments --quick
 
 figures-full: $(READY) ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller windows and fewer points: about three minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller windows and fewer points: about two minutes")
     parser.add_argument(
         "--only", dest="figures_named", nargs="+", choices=FIGURES, metavar="FIGURE", help=f"of {', '.join(FIGURES)}"
     )

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from experiments.case import Rows, read_csv
+from experiments.case import read_csv
 from experiments.machine import STAMPS
-from experiments.series import CLASSIC, PAPER
+from experiments.series import CLASSIC, ON_SPARK, PAPER
 from experiments.style import human
 
 HERE = Path(__file__).resolve().parent
@@ -14,33 +14,47 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 _MARKS = "<!-- rows: {} -->", "<!-- end of rows -->"
 _DISTANCES = (0, 1, 16, 2**8, 2**10, 2**14, 2**18)
 _SIZES = (2**4, 2**8, 2**12, 2**16, 2**20)
+_RANDOM = (1, 2**8, 2**12, 2**16, 2**20)
+_BATCHES = (1, 2**4, 2**8, 2**12, 2**16, 2**20)
 
 
 def tables() -> dict[str, str]:
     """Give each table by the name of its figure."""
-    rows = {figure: read_csv(HERE / "results" / f"{figure}.csv", STAMPS) for figure in ("distance", "fifo")}
-    rivals = {"paper, best µ": PAPER, "classic, best µ": CLASSIC}
-    in_order = {"two_stacks": ("two_stacks",), "daba": ("daba",), "paper, best µ": PAPER}
+    trees = {"fiba": ("fiba",), "paper, best µ": PAPER, "classic, best µ": CLASSIC}
+    queues = {"two_stacks": ("two_stacks",), "daba": ("daba",)}
+    on_spark = {name: (name,) for name in ON_SPARK}
     return {
-        "distance": _table(rows["distance"], "d", _DISTANCES, rivals),
-        "fifo": _table(rows["fifo"], "n", _SIZES, in_order),
+        "distance": _table("distance", "ns a round", "d", _DISTANCES, trees),
+        "fifo": _table("fifo", "ns a round", "n", _SIZES, {"fiba": ("fiba",), **queues, "paper, best µ": PAPER}),
+        "random_distance": _table("random_distance", "ns a round", "x", _RANDOM, trees),
+        "bulk": _table("bulk", "ns an entry", "m", _BATCHES, trees),
+        "memory": _table("memory", "bytes an entry", "n", None, trees | queues),
+        "spark": _table("spark", "ms a micro-batch", "slides in a window", None, on_spark),
     }
 
 
-def _table(rows: Rows, axis: str, xs: Iterable[int], rivals: dict[str, tuple[str, ...]]) -> str:
-    """Give nanoseconds of a round by monoid and x: `fiba` and the least of each group of rivals, the best in bold."""
-    groups = {"fiba": ("fiba",), **rivals}
-    lines = [f"| ns a round | {axis} | {' | '.join(groups)} |", f"|---|---|{'---|' * len(groups)}"]
-    for monoid in dict.fromkeys(row["monoid"] for row in rows):
-        mine = rows.where(monoid=monoid)
-        for x in xs:
-            found = [min((row["median"] for row in mine if row["series"] in s and row["x"] == x), default=None)
-                     for s in groups.values()]  # fmt: skip
-            if None not in found:
-                best = min(found)
-                cells = [f"**{ns:,.0f}**" if ns == best else f"{ns:,.0f}" for ns in found]
-                lines.append(f"| {monoid} | {human(x)} | {' | '.join(cells)} |")
+def _table(figure: str, unit: str, axis: str, xs: Iterable[int] | None, groups: dict[str, tuple[str, ...]]) -> str:
+    """Give a figure's medians by panel and x, all of them unless told: the least of each group, the best in bold."""
+    rows = read_csv(HERE / "results" / f"{figure}.csv", STAMPS)
+    lines = [f"| {unit} | {axis} | {' | '.join(groups)} |", f"|---|---|{'---|' * len(groups)}"]
+    for monoid, variant in dict.fromkeys((row["monoid"], row["variant"]) for row in rows):
+        panel = rows.where(monoid=monoid, variant=variant)
+        there = {row["x"] for row in panel}
+        for x in sorted(there) if xs is None else [x for x in xs if x in there]:
+            found = [
+                min((row["median"] for row in panel if row["series"] in series and row["x"] == x), default=None)
+                for series in groups.values()
+            ]
+            best = min(number for number in found if number is not None)
+            cells = " | ".join(_cell(number, best) for number in found)
+            lines.append(f"| {', '.join(filter(None, (monoid, variant)))} | {human(x)} | {cells} |")
     return "\n".join(lines)
+
+
+def _cell(number: float | None, best: float) -> str:
+    if number is None:
+        return "–"
+    return f"**{number:,.0f}**" if number == best else f"{number:,.0f}"
 
 
 def written(page: str) -> str:

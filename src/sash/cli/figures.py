@@ -17,7 +17,7 @@ def figures(
     full: Annotated[bool, typer.Option("--full", help="For the record: up to an hour on a quiet machine.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what a stopped run has measured.")] = False,
 ) -> None:
-    """Measure and redraw the figures of the FiBA paper, about three minutes; needs a working copy of the repository.
+    """Measure and redraw the figures of the FiBA paper, about two minutes; needs a working copy of the repository.
 
     A run that was stopped goes on where it was. The report is experiments/figures/report.html.
     """
