@@ -80,7 +80,7 @@ def bloom_size(memory: int) -> int:
 def scale(quick: bool) -> Scale:
     """Give the scale of a quick look or of the record."""
     if quick:
-        return Scale("quick", 2**18, min(2**14, bloom_size(memory_bytes())), 5, 3, 10.0, 20_000, 3)
+        return Scale("quick", 2**18, min(2**14, bloom_size(memory_bytes())), 6, 3, 10.0, 20_000, 3)
     return Scale("full", 2**22, bloom_size(memory_bytes()), 1, 7, 50.0, 200_000, 5)
 
 
