@@ -157,7 +157,7 @@ def test_the_tables_of_the_documentation_are_those_of_the_rows():
     """`python -m experiments.tables` writes them."""
     page = tables.PAGE.read_text()
     assert tables.written(page) == page
-    assert all(table.count("\n") > 10 and table in page for table in tables.tables().values())
+    assert all(table.count("\n") >= 5 and table in page for table in tables.tables().values())
 
 
 # --- loads ----------------------------------------------------------------------------------------
