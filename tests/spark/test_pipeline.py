@@ -2,11 +2,13 @@
 
 import json
 import threading
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash.pipeline import running
 from sash.pipeline.failures import PipelineError
 from sash.pipeline.file import PipelineFileError, parse
 from sash.pipeline.frames import frames_of
@@ -195,6 +197,24 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     assert read_upserted(spark, tmp_path / "results").count() == 4_000
     third = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, once=True)
     assert (third.rows_in, third.emitted) == (0, 0)
+
+
+def test_only_micro_batches_are_told(tmp_path):
+    """A stream that waits says so every ten seconds under the number of the micro-batch to come, and is not heard."""
+    waits, works = {"triggerExecution": 0, "latestOffset": 0}, {"triggerExecution": 500, "addBatch": 400}
+    happened = [(7, "00:00:00", works), (8, "00:00:10", waits), (8, "00:00:20", waits), (8, "00:00:25", works)]
+    told = [
+        SimpleNamespace(
+            batchId=batch, timestamp=at, json=json.dumps({"batchId": batch, "timestamp": at, "durationMs": ms})
+        )
+        for batch, at, ms in happened
+    ]
+    seen = []
+    going = running._Run(pipeline(PAYMENTS, tmp_path), None, seen.append, threading.Event())
+    for count in range(1, len(told) + 1):
+        going._tell(SimpleNamespace(lastProgress=told[count - 1], recentProgress=told[:count]))
+    assert [progress.batch for progress in seen] == [7, 8]
+    assert going.outcome.batches == 2
 
 
 def test_what_was_stopped_before_it_began_does_nothing(spark, tmp_path):

@@ -80,6 +80,16 @@ def test_what_comes_too_late_is_refused(spark, master, confs, sentence):
         session(master, **confs)
 
 
+def test_the_master_is_that_of_the_submission():
+    """Under spark-submit another one would win in silence, and all would run on the driver alone."""
+    for given in ({"master": "local[2]"}, {"spark.master": "local[2]"}):
+        ran = subprocess.run(
+            [sys.executable, "-c", f"from sash.spark import session; session(**{given})"],
+            capture_output=True, text=True, env=os.environ | {"PYSPARK_GATEWAY_PORT": "1"}, timeout=60, check=False,
+        )  # fmt: skip
+        assert "master: 'local[2]' would come before that of spark-submit; leave it out." in ran.stderr
+
+
 SCRIPT = """
 from sash import monoids
 from sash.spark import rolling, session

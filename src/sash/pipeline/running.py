@@ -153,7 +153,8 @@ class _Run:
             return
         for progress in _after(self._seen, query.recentProgress):
             self._seen = progress["batchId"], progress["timestamp"]
-            self._take(self._progress(progress))
+            if "addBatch" in progress["durationMs"]:  # Spark tells every ten seconds that it waits, too
+                self._take(self._progress(progress))
 
     def _progress(self, told: dict[str, Any]) -> Progress:
         counts, observed = of_batch(told), told.get("observedMetrics", {})
