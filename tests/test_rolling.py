@@ -258,6 +258,18 @@ def test_pandas_in_pandas_out():
     assert frame.columns.tolist() == table.column_names
 
 
+@pytest.mark.parametrize("index", [None, list("pqrs"), pd.Index([4, 3, 2, 1], name="number")])
+def test_boundaries_of_pandas_have_no_index_of_rows(index):
+    """Rows of a grid are not those that were given, even where there are as many."""
+    frame = pd.DataFrame({"k": list("aaaa"), "t": [1, 11, 21, 31], "x": [1, 2, 3, 4]}, index=index)
+    asked = {"keys": ["k"], "time": "t", "every": 10, "aggs": {"total": sash.monoids.sum("x")}}
+    for size, rows in ((10, 4), (20, 5)):
+        got = sash.rolling(frame, windows=[size], **asked)
+        wanted = sash.rolling(frame.to_dict("list"), windows=[size], **asked)
+        assert got.index.equals(pd.RangeIndex(rows))
+        assert got.to_dict("list") == wanted.to_pydict()
+
+
 def test_polars_in_polars_out():
     """A polars frame comes back as one."""
     table = events(23)

@@ -51,7 +51,7 @@ def rolling(
     tables.require_columns(rows, [asked.time], "time")
     definition = Definition.of(asked, rows)
     give = _of_rows if every is None else _of_boundaries
-    return back(give(rows, asked, definition))
+    return back(give(rows, asked, definition), asked.every is None)
 
 
 class _Rows:

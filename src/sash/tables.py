@@ -18,8 +18,11 @@ def arrow() -> Any:
     return pyarrow
 
 
-def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any], Any]]:
-    """Give a table as Arrow's, and the way back to the kind it was given as."""
+def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any, bool], Any]]:
+    """Give a table as Arrow's, and the way back to the kind it was given as.
+
+    The way back takes a table and whether its rows are those that were given, which then keep their index.
+    """
     pa = arrow()
     if isinstance(given, pa.Table):
         return given, _same
@@ -29,7 +32,11 @@ def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any], Any]]:
         return pa.table(given), _same
     module = type(given).__module__.split(".")[0]
     if module == "pandas" and hasattr(given, "columns"):
-        return pa.Table.from_pandas(given), lambda table: table.to_pandas().set_index(given.index)
+
+        def to_pandas(table: Any, same_rows: bool) -> Any:
+            return table.to_pandas().set_index(given.index) if same_rows else table.to_pandas()
+
+        return pa.Table.from_pandas(given), to_pandas
     if module == "polars" and hasattr(given, "columns"):
         return given.to_arrow(), _to_polars
     raise KindError(
@@ -37,11 +44,11 @@ def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any], Any]]:
     )
 
 
-def _same(table: Any) -> Any:
+def _same(table: Any, same_rows: bool) -> Any:
     return table
 
 
-def _to_polars(table: Any) -> Any:
+def _to_polars(table: Any, same_rows: bool) -> Any:
     import polars
 
     return polars.from_arrow(table)

@@ -271,6 +271,12 @@ def test_the_upsert_is_refused_before_anything_runs(spark, tmp_path):
         run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
 
 
+def test_an_sqlite_file_wants_a_table(spark, tmp_path):
+    changed = {"sink.format": "upsert", "sink.path": tmp_path / "results.sqlite"}
+    with pytest.raises(PipelineFileError, match=r"sink\.path: a table in it is needed; give one by options, as in"):
+        run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
+
+
 def test_a_table_is_a_source_and_a_sink(spark, tmp_path):
     """By its name, in a batch."""
     rows = pa.table({"card": ["a", "a"], "ts": pa.array([0, 60 * 10**6], pa.timestamp("us", "UTC")), "amount": [1, 2]})

@@ -27,6 +27,8 @@ def upsert_of(pipeline: Pipeline, results: DataFrame) -> Any:
         merge.check(results.schema)  # type: ignore[attr-defined]
     except SashError as error:
         argument, said = after_its_name(error)
+        if argument == "table" and "table" not in pipeline.sink.options:
+            said = 'a table in it is needed; give one by options, as in options = { table = "results" }.'
         known = argument is not None and argument in pipeline.sink.options
         raise pipeline.mistake(("sink", "options", str(argument)) if known else ("sink", "path"), said) from error
     return merge
