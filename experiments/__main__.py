@@ -84,12 +84,11 @@ def draw(results: Path, pictures: Path) -> None:
     """Draw every figure that has rows and write the report."""
     from experiments.report import write_report
     from experiments.series import MissingSeriesError
+    from sash.errors import UnsupportedError
 
     try:
         report = write_report(results, pictures)
-    except ImportError as error:
-        sys.exit(f"{error}. To draw, install the extra: pip install 'sash[plot]'.")
-    except (FileNotFoundError, MissingSeriesError) as error:
+    except (UnsupportedError, FileNotFoundError, MissingSeriesError) as error:
         sys.exit(str(error))
     _say(f"Drawn: {report}")
 

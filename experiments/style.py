@@ -25,13 +25,13 @@ INK, FAINT, GRID, RED, BLACK = look.INK, look.FAINT, look.GRID, look.RED, "#0000
 ZERO = -1.6  # where 0 stands on an axis of powers of two
 
 _LARGER = {
-    "font_size": 13,
-    "axes_titlesize": 15,
-    "xtick_labelsize": 12,
-    "ytick_labelsize": 12,
-    "legend_fontsize": 12.5,
-    "legend_handlelength": 3.2,
-    "savefig_dpi": 150,
+    "font.size": 13,
+    "axes.titlesize": 15,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "legend.fontsize": 12.5,
+    "legend.handlelength": 3.2,
+    "savefig.dpi": 150,
 }
 
 
@@ -100,7 +100,7 @@ MONOID_TITLES = {
 
 def context() -> Any:
     """Give the context in which everything is drawn and saved."""
-    return look.context(**_LARGER)
+    return look.context(_LARGER)
 
 
 def save(figure: Figure, path: Path) -> None:

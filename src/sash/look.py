@@ -3,6 +3,7 @@
 matplotlib is imported to draw only.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from sash.errors import UnsupportedError
@@ -44,11 +45,11 @@ def available() -> bool:
     return True
 
 
-def context(**changed: Any) -> Any:
-    """Give the context in which a picture is drawn and saved; `changed` are settings of matplotlib's, _ for the dot."""
+def context(changed: Mapping[str, Any] | None = None) -> Any:
+    """Give the context in which a picture is drawn and saved, with settings of matplotlib's that are to differ."""
     if not available():
         raise UnsupportedError('Pictures need matplotlib, which is not installed; run pip install "sash[plot]".')
     import matplotlib as mpl
 
-    own: Any = {name.replace("_", ".", 1): value for name, value in changed.items()}
-    return mpl.rc_context(_RC | own)
+    settings: Any = {**_RC, **(changed or {})}
+    return mpl.rc_context(settings)

@@ -68,10 +68,10 @@ def session(master: str | None = None, app: str = "sash", **confs: Any) -> Spark
     if running is not None:
         return _adapted(running, master, given)
     master = given.pop("spark.master", master)
-    if "PYSPARK_GATEWAY_PORT" in os.environ and master is not None:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if submitted and master is not None:
         raise ArgumentError(f"master: {shown(master)} would come before that of spark-submit; leave it out.")
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
-    if submitted and master is None:
+    if master is None and (submitted or "SPARK_REMOTE" in os.environ):
         return _started(app, {**STATE, **given})
     master = master or "local[*]"
     if not master.startswith("local"):
