@@ -1,8 +1,6 @@
 #include "fiba.hpp"
 
 #include "engine.hpp"
-#include "fiba_bulk.hpp"
-#include "fiba_check.hpp"
 
 namespace sash {
 

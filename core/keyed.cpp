@@ -1,3 +1,4 @@
+// Keys and rows: how a batch comes in, and what leaves again.
 #include "keyed.hpp"
 
 #include <tuple>
@@ -6,18 +7,51 @@
 
 namespace sash {
 
+namespace {
+
+RowShape shape_of(const Plan& plan, const Frame& frame) {
+    RowShape shape;
+    shape.merged = frame.merged;
+    shape.inputs_at = plan.width() > RowShape::kNullBits && !frame.merged ? RowShape::kNulls + 1 : RowShape::kNulls;
+    shape.stride = shape.inputs_at + (frame.merged ? plan.words() : plan.width());
+    return shape;
+}
+
+// A leaf of panes is folded by joins, which cost more than folds of rows do.
+uint32_t capacity_of(const Frame& frame) {
+    if (frame.leaf_capacity) return frame.leaf_capacity;
+    return frame.merged ? 32 : 64;
+}
+
+uint32_t fanout_of(const Frame& frame) { return frame.fanout ? frame.fanout : 16; }
+
+constexpr int64_t kFirstTie = INT64_MIN;
+
+}  // namespace
+
 Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
     : plan_(std::move(plan)),
       frame_(std::move(frame)),
+      shape_(shape_of(*plan_, frame_)),
       names_(std::make_unique<Names>()),
+      nodes_(shape_.stride, capacity_of(frame_), fanout_of(frame_), plan_->words()),
+      awaited_nodes_(2, frame_.leaf_capacity ? frame_.leaf_capacity : 64, fanout_of(frame_), 0),
+      algebra_(*plan_, shape_, nodes_),
       progress_(std::make_unique<std::atomic<size_t>>(0)) {
-    shape_.inputs_at = plan_->width() > Run::kNullBits && !frame_.merged ? Run::kNulls + 1 : Run::kNulls;
-    shape_.stride = shape_.inputs_at + (frame_.merged ? plan_->words() : plan_->width());
-    if (frame_.merged) shape_.block = 16;  // joins cost more than folds do
-    if (frame_.named) shape_.names = names_.get();
+    if (frame_.named) {
+        nodes_.set_order(names_.get());
+        awaited_nodes_.set_order(names_.get());
+    }
     for (int64_t size : frame_.sizes) largest_ = std::max(largest_, size);
     table_.resize(16);
     scratch_.resize(plan_->width());
+}
+
+Keyed::~Keyed() {
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        tree_of(slot).free_all();
+        if (windows_[slot].awaited) awaited_of(slot).free_all();
+    }
 }
 
 // --- keys ----------------------------------------------------------------------------------------------
@@ -31,21 +65,47 @@ void Keyed::begin(const KeyColumns* keys, size_t rows) {
         keys->append(key, row);
         slots_[row] = slot_of(key);
     }
-    order_ = grouped(rows, [&](size_t row) { return slots_[row]; });
+    group(rows, [&](size_t row) { return slots_[row]; }, order_);
 }
 
-// The order in which those of one slot lie together: by counting, which is stable and linear.
+// The order in which those of one slot lie together: by counting, which is stable, and linear in what there is to order.
 template <class SlotOf>
-std::vector<uint32_t> Keyed::grouped(size_t count, SlotOf&& slot_of) const {
-    std::vector<uint32_t> order(count), starts(windows_.size() + 1);
-    for (size_t i = 0; i < count; ++i) ++starts[slot_of(i) + 1];
-    for (size_t slot = 1; slot < starts.size(); ++slot) starts[slot] += starts[slot - 1];
-    for (size_t i = 0; i < count; ++i) order[starts[slot_of(i)]++] = static_cast<uint32_t>(i);
-    return order;
+void Keyed::group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order) {
+    ++epoch_;
+    sizes_.clear();
+    for (size_t i = 0; i < count; ++i) {
+        KeyWindow& window = windows_[slot_of(i)];
+        if (window.epoch != epoch_) {
+            window.epoch = epoch_;
+            window.group = static_cast<uint32_t>(sizes_.size());
+            sizes_.push_back(0);
+        }
+        ++sizes_[window.group];
+    }
+    uint32_t start = 0;
+    for (uint32_t& size : sizes_) start += std::exchange(size, start);
+    order.resize(count);
+    for (size_t i = 0; i < count; ++i) order[sizes_[windows_[slot_of(i)].group]++] = static_cast<uint32_t>(i);
 }
 
-std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors) const {
-    std::vector<uint32_t> order = grouped(anchors.size(), [&](size_t i) { return anchors[i].slot; });
+std::vector<uint32_t> Keyed::keys_of(const std::vector<Anchor>& anchors, int64_t* places) {
+    std::vector<uint32_t> slots;
+    ++epoch_;
+    for (size_t i = 0; i < anchors.size(); ++i) {
+        KeyWindow& window = windows_[anchors[i].slot];
+        if (window.epoch != epoch_) {
+            window.epoch = epoch_;
+            window.group = static_cast<uint32_t>(slots.size());
+            slots.push_back(anchors[i].slot);
+        }
+        places[i] = window.group;
+    }
+    return slots;
+}
+
+std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors) {
+    std::vector<uint32_t> order;
+    group(anchors.size(), [&](size_t i) { return anchors[i].slot; }, order);
     auto earlier = [&](uint32_t a, uint32_t b) { return anchors[a].time < anchors[b].time; };
     for (size_t first = 0; first < order.size();) {
         size_t last = first + 1;
@@ -55,6 +115,11 @@ std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors)
         first = last;
     }
     return order;
+}
+
+size_t Keyed::home_of(uint32_t slot) const {
+    const std::string& key = windows_[slot].key;
+    return hash64(key.data(), key.size(), 0) & (table_.size() - 1);
 }
 
 uint32_t Keyed::slot_of(const std::string& key) {
@@ -72,6 +137,7 @@ uint32_t Keyed::slot_of(const std::string& key) {
     windows_[slot].key = key;
     windows_[slot].live = true;
     table_[at] = slot + 1;
+    unsure_.push_back(slot);  // until it has a row
     if (live_keys() * 2 > table_.size()) rehash(table_.size() * 2);
     return slot;
 }
@@ -80,17 +146,38 @@ void Keyed::rehash(size_t size) {
     table_.assign(size, 0);
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         if (!windows_[slot].live) continue;
-        const std::string& key = windows_[slot].key;
-        size_t at = hash64(key.data(), key.size(), 0) & (size - 1);
+        size_t at = home_of(slot);
         while (table_[at]) at = (at + 1) & (size - 1);
         table_[at] = slot + 1;
     }
 }
 
-// The table is made anew by whoever frees many; a single slot leaves no hole that a search would stop at.
+// The entries behind it move up, so that no search stops at the hole.
 void Keyed::free_slot(uint32_t slot) {
+    size_t mask = table_.size() - 1, hole = home_of(slot);
+    while (table_[hole] != slot + 1) hole = (hole + 1) & mask;
+    for (size_t at = (hole + 1) & mask; table_[at]; at = (at + 1) & mask) {
+        size_t home = home_of(table_[at] - 1);
+        if (((at - home) & mask) < ((at - hole) & mask)) continue;  // it would come to stand before its home
+        table_[hole] = table_[at];
+        hole = at;
+    }
+    table_[hole] = 0;
+    tree_of(slot).free_all();
+    if (windows_[slot].awaited) awaited_of(slot).free_all();
     windows_[slot] = KeyWindow();
+    for (Agenda* agenda : {&expiring_, &forgetting_, &showing_}) agenda->forget(slot);
     free_.push_back(slot);
+}
+
+void Keyed::free_if_empty(uint32_t slot) {
+    const KeyWindow& window = windows_[slot];
+    if (window.live && !window.rows.size && !(window.awaited && window.awaited->size)) free_slot(slot);
+}
+
+size_t Keyed::live_bytes() const {
+    size_t agendas = expiring_.bytes() + forgetting_.bytes() + showing_.bytes();
+    return nodes_.bytes() + awaited_nodes_.bytes() + live_keys() * (sizeof(KeyWindow) + 2 * sizeof(uint32_t)) + agendas;
 }
 
 // --- rows ----------------------------------------------------------------------------------------------
@@ -115,104 +202,179 @@ void Keyed::apply_key(const uint32_t* rows, size_t count, const int64_t* times, 
         if (late && late[row]) {
             status[row] = too_late;
         } else if (frame_.merged) {
-            insert_in_pane(windows_[slot].rows, times[row], inputs, row);
+            insert_in_pane(slot, times[row], inputs, row);
             status[row] = inserted;
         } else {
-            int64_t time = placed(times[row]), tie = ids ? ids[row] : batch_seq_ + row;
+            RowPlace place{placed(times[row]), ids ? ids[row] : batch_seq_ + row};
             if (deletes && deletes[row])
-                status[row] = remove(slot, time, tie, inputs, row, ids != nullptr);
+                status[row] = remove(slot, place, inputs, row, ids != nullptr);
             else
-                status[row] = insert(slot, time, tie, inputs, row, ids != nullptr, !deletes);
+                status[row] = insert(slot, place, inputs, row, ids != nullptr, !deletes);
         }
     }
-    if (!late_.empty()) insert_late(slot, inputs, status);
+    if (!late_.empty()) insert_late(slot, inputs, status, ids != nullptr);
 }
 
-void Keyed::fill(int64_t* words, int64_t time, int64_t tie, const Column& inputs, uint32_t row) const {
+void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const {
     uint64_t nulls = read_inputs(inputs, row, words + shape_.inputs_at);
-    if (plan_->timed()) words[shape_.inputs_at + plan_->time_at()] = time;
-    Run::set_header(words, time, tie, batch_seq_ + row, nulls, shape_);
+    if (plan_->timed()) words[shape_.inputs_at + plan_->time_at()] = place.time;
+    shape_.set_header(words, place, batch_seq_ + row, nulls);
 }
 
-// A row that goes far back waits for the others of its key that do, where `may_wait`.
-uint8_t Keyed::insert(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, uint32_t row, bool ids,
-                      bool may_wait) {
-    constexpr uint32_t kFar = 64;
-    KeyWindow& window = windows_[slot];
-    uint32_t at = window.rows.find(time, tie, shape_);
-    if (ids) {
-        if (at < window.rows.size()) {
-            const int64_t* held = window.rows.row(at, shape_);
-            if (held[Run::kTime] == time && held[Run::kTie] == tie) return repeated;
-        }
-        if (window.awaits(time, tie)) return repeated;
-    }
-    if (may_wait && window.rows.size() - at > kFar) {
-        late_.push_back({time, tie, row});
-        return inserted;
-    }
-    fill(window.rows.open(at, shape_), time, tie, inputs, row);
+// What follows from a row that has come in.
+void Keyed::entered(uint32_t slot, int64_t time) {
+    newest_ = rows_ || awaited_ ? std::max(newest_, time) : time;
     ++rows_;
     if (frame_.remembers) touches_.push_back({slot, time});
+    expiring_.lower(slot, time);
+    if (!showing_.started() || showing_.has(slot, time)) return;
+    int64_t boundary = time;
+    if (!frame_.every || next_boundary(time, boundary)) showing_.lower(slot, boundary);
+}
+
+// A row behind all others of its key is appended. Another waits for the rest of its batch, where `may_wait`.
+uint8_t Keyed::insert(uint32_t slot, RowPlace place, const Column& inputs, uint32_t row, bool ids, bool may_wait) {
+    RowTree tree = tree_of(slot);
+    if (ids && awaits(slot, place)) return repeated;
+    tree.start_if_empty();
+    if (!tree.size() || nodes_.less(tree.newest(), place)) {
+        tree.append(place, [&](auto* leaf, uint32_t i) { fill(nodes_.row(leaf, i), place, inputs, row); });
+        entered(slot, place.time);
+        return inserted;
+    }
+    if (may_wait) {
+        late_.push_back({place, row});
+        return inserted;
+    }
+    RowTree::Path path = tree.search(place);
+    if (path.found) return repeated;
+    insert_one(tree, path, {place, row}, inputs);
+    entered(slot, place.time);
     return inserted;
 }
 
-// All rows of a key that go far back, in one go along its rows from the end.
-void Keyed::insert_late(uint32_t slot, const Column& inputs, uint8_t* status) {
-    Run& rows = windows_[slot].rows;
-    auto before = [&](int64_t time, int64_t tie, int64_t other, int64_t other_tie) {
-        return time < other || (time == other && shape_.tie_less(tie, other_tie));
-    };
-    std::stable_sort(late_.begin(), late_.end(),
-                     [&](const Late& a, const Late& b) { return before(a.time, a.tie, b.time, b.tie); });
-    auto repeats = [&](const Late& a, const Late& b) {
-        if (a.time != b.time || a.tie != b.tie) return false;
-        status[b.row] = repeated;
-        return true;
-    };
-    late_.erase(std::unique(late_.begin(), late_.end(), repeats), late_.end());
-    uint32_t from = rows.size(), at = from + static_cast<uint32_t>(late_.size());
-    rows.grow(static_cast<uint32_t>(late_.size()), shape_);
-    for (size_t left = late_.size(); left > 0;) {
-        const Late& late = late_[left - 1];
-        const int64_t* row = from ? rows.row(from - 1, shape_) : nullptr;
-        int64_t* into = rows.row(--at, shape_);
-        if (row && before(late.time, late.tie, row[Run::kTime], row[Run::kTie])) {
-            std::memcpy(into, row, shape_.stride * sizeof(int64_t));
-            --from;
-        } else {
-            fill(into, late.time, late.tie, inputs, late.row);
-            if (frame_.remembers) touches_.push_back({slot, late.time});
-            --left;
-        }
+void Keyed::insert_one(RowTree& tree, RowTree::Path& path, const Late& late, const Column& inputs) {
+    tree.insert_at(path, late.place, [&](auto* leaf, uint32_t i) -> const int64_t* {
+        int64_t* words = nodes_.row(leaf, i);
+        fill(words, late.place, inputs, late.row);
+        return words;
+    });
+}
+
+struct Keyed::LateRows {
+    const std::vector<Late>& late;
+    size_t size() const { return late.size(); }
+    const RowPlace& place(size_t i) const { return late[i].place; }
+};
+
+// The rows of a leaf and those that come into it; one that is there already comes twice.
+class Keyed::LateScratch {
+   public:
+    LateScratch(Keyed& keyed, uint32_t slot, const Column& inputs, uint8_t* status)
+        : keyed_(keyed), slot_(slot), inputs_(inputs), status_(status), stride_(keyed.shape_.stride) {}
+
+    size_t size() const { return words_.size() / stride_; }
+    void clear() { words_.clear(); }
+    void add_entry(const tree::WordLeaf* leaf, uint32_t i) {
+        const int64_t* row = keyed_.nodes_.row(leaf, i);
+        words_.insert(words_.end(), row, row + stride_);
     }
-    rows.forget_from(at, shape_);
-    rows_ += late_.size();
+    bool add_row(const LateRows& rows, size_t i) {
+        const Late& late = rows.late[i];
+        const int64_t* last = words_.empty() ? nullptr : words_.data() + words_.size() - stride_;
+        if (last && last[RowShape::kTime] == late.place.time && last[RowShape::kTie] == late.place.tie) {
+            status_[late.row] = repeated;
+            return true;
+        }
+        words_.resize(words_.size() + stride_);
+        keyed_.fill(words_.data() + words_.size() - stride_, late.place, inputs_, late.row);
+        keyed_.entered(slot_, late.place.time);
+        return true;
+    }
+    void write(size_t from, size_t to, tree::WordLeaf* leaf) {
+        std::memcpy(leaf->words(), words_.data() + from * stride_, (to - from) * stride_ * sizeof(int64_t));
+    }
+
+   private:
+    Keyed& keyed_;
+    uint32_t slot_;
+    const Column& inputs_;
+    uint8_t* status_;
+    size_t stride_;
+    std::vector<int64_t>& words_ = keyed_.merged_;
+};
+
+// All rows of a key that are not appended, leaf by leaf. A leaf that gets many is merged; one that gets few opens gaps.
+void Keyed::insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids) {
+    constexpr size_t kFew = 4;
+    auto before = [&](const Late& a, const Late& b) { return nodes_.less(a.place, b.place); };
+    if (!std::is_sorted(late_.begin(), late_.end(), before)) std::stable_sort(late_.begin(), late_.end(), before);
+    if (ids) {
+        auto repeats = [&](const Late& a, const Late& b) {
+            bool same = a.place.time == b.place.time && a.place.tie == b.place.tie;
+            if (same) status[b.row] = repeated;
+            return same;
+        };
+        late_.erase(std::unique(late_.begin(), late_.end(), repeats), late_.end());
+    }
+    RowTree tree = tree_of(slot);
+    LateRows rows{late_};
+    LateScratch scratch(*this, slot, inputs, status);
+    for (size_t done = 0; done < late_.size();) {
+        RowTree::Path path = tree.search(late_[done].place);
+        size_t stop = tree.end_of_group(path, rows, done);
+        if (stop - done > kFew) {
+            tree.merge_group(path, rows, done, stop, scratch);
+            done = stop;
+            continue;
+        }
+        const Late& late = late_[done++];
+        if (path.found) {
+            status[late.row] = repeated;
+            continue;
+        }
+        insert_one(tree, path, late, inputs);
+        entered(slot, late.place.time);
+    }
     late_.clear();
 }
 
+// --- panes ---------------------------------------------------------------------------------------------
+
 // The record of a pane, which is there already or is made.
-int64_t* Keyed::pane_at(Run& rows, int64_t time, bool& made) {
-    int64_t pane = placed(time);
-    uint32_t at = rows.size();
-    if (at && rows.time(at - 1, shape_) == pane)
-        --at;  // most are of the last pane
-    else
-        at = rows.find(pane, shape_);
-    made = at == rows.size() || rows.time(at, shape_) != pane;
-    if (!made) {
-        rows.forget_from(at, shape_);
-        return rows.row(at, shape_) + shape_.inputs_at;
+int64_t* Keyed::pane_at(uint32_t slot, int64_t time, bool& made) {
+    RowTree tree = tree_of(slot);
+    RowPlace place{placed(time), 0};
+    made = false;
+    if (auto* leaf = tree.start_if_empty(); tree.size()) {
+        leaf = tree.right_leaf();
+        int64_t* last = nodes_.row(leaf, leaf->end - 1);
+        if (last[RowShape::kTime] == place.time) return last + shape_.inputs_at;  // most are of the last pane
     }
-    int64_t* row = rows.open(at, shape_);
-    Run::set_header(row, pane, 0, 0, 0, shape_);
-    ++rows_;
+    int64_t* row = nullptr;
+    auto write = [&](auto* leaf, uint32_t i) -> const int64_t* {
+        row = nodes_.row(leaf, i);
+        shape_.set_header(row, place, 0, 0);
+        return row;
+    };
+    if (!tree.size() || nodes_.less(tree.newest(), place)) {
+        tree.append(place, write);
+    } else {
+        RowTree::Path path = tree.search(place);
+        if (path.found) {
+            tree.mark_changed_at(path, path.position);
+            return nodes_.row(path.leaf, path.position) + shape_.inputs_at;
+        }
+        tree.insert_at(path, place, write);
+    }
+    made = true;
+    entered(slot, place.time);
     return row + shape_.inputs_at;
 }
 
-void Keyed::insert_in_pane(Run& rows, int64_t time, const Column& inputs, size_t row) {
+void Keyed::insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row) {
     bool made;
-    int64_t* record = pane_at(rows, time, made);
+    int64_t* record = pane_at(slot, time, made);
     if (made) Plan::clear(record);
     uint64_t nulls = read_inputs(inputs, row, scratch_.data());
     if (plan_->timed()) scratch_[plan_->time_at()] = frame_.rounded ? placed(time) : time;
@@ -228,7 +390,7 @@ void Keyed::join(const int64_t* times, const int64_t* records, const uint8_t* la
         if (status[row] == too_late) continue;
         const int64_t* record = records + size_t{row} * plan_->words();
         bool made;
-        int64_t* into = pane_at(windows_[slots_[row]].rows, times[row], made);
+        int64_t* into = pane_at(slots_[row], times[row], made);
         if (made)
             std::memcpy(into, record, plan_->words() * sizeof(int64_t));
         else
@@ -236,20 +398,55 @@ void Keyed::join(const int64_t* times, const int64_t* records, const uint8_t* la
     }
 }
 
-void Keyed::panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records) const {
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        const Run& rows = windows_[slot].rows;
-        for (uint32_t i = 0; i < rows.size(); ++i) {
-            const int64_t* row = rows.row(i, shape_);
-            slots.push_back(slot);
-            times.push_back(row[Run::kTime]);
-            records.insert(records.end(), row + shape_.inputs_at, row + shape_.stride);
-        }
+void Keyed::panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records) {
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot)
+        tree_of(slot).each_leaf([&](auto* leaf) {
+            for (uint32_t i = leaf->begin; i < leaf->end; ++i) {
+                const int64_t* row = nodes_.row(leaf, i);
+                slots.push_back(slot);
+                times.push_back(row[RowShape::kTime]);
+                records.insert(records.end(), row + shape_.inputs_at, row + shape_.stride);
+            }
+        });
+}
+
+// --- deletes -------------------------------------------------------------------------------------------
+
+PlaceTree Keyed::awaited_of(uint32_t slot) {
+    KeyWindow& window = windows_[slot];
+    if (!window.awaited) window.awaited = std::make_unique<tree::SmallSpines>();
+    return PlaceTree(awaited_nodes_, *window.awaited, no_summaries_);
+}
+
+bool Keyed::awaits(uint32_t slot, RowPlace place) {
+    if (!windows_[slot].awaited || !windows_[slot].awaited->size) return false;
+    return awaited_of(slot).search(place).found;
+}
+
+bool Keyed::await(uint32_t slot, RowPlace place) {
+    PlaceTree tree = awaited_of(slot);
+    auto write = [&](auto* leaf, uint32_t i) -> const int64_t* {
+        int64_t* row = awaited_nodes_.row(leaf, i);
+        row[0] = place.time;
+        row[1] = place.tie;
+        return row;
+    };
+    tree.start_if_empty();
+    if (!tree.size() || awaited_nodes_.less(tree.newest(), place)) {
+        tree.append(place, write);
+    } else {
+        PlaceTree::Path path = tree.search(place);
+        if (path.found) return false;
+        tree.insert_at(path, place, write);
     }
+    newest_ = rows_ || awaited_ ? std::max(newest_, place.time) : place.time;
+    ++awaited_;
+    forgetting_.lower(slot, place.time);
+    return true;
 }
 
 bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) const {
-    uint64_t nulls = Run::nulls_of(held, shape_);
+    uint64_t nulls = shape_.nulls_of(held);
     for (size_t i = 0; i < inputs.input_count; ++i) {
         const Column& input = inputs.inputs[i];
         bool null = input.nulls && input.nulls[row];
@@ -259,167 +456,92 @@ bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) c
     return true;
 }
 
-uint8_t Keyed::remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids) {
-    KeyWindow& window = windows_[slot];
-    uint32_t at = window.rows.find(time, ids ? tie : INT64_MIN, shape_);
-    for (; at < window.rows.size(); ++at) {
-        const int64_t* held = window.rows.row(at, shape_);
-        if (held[Run::kTime] != time || (ids && held[Run::kTie] != tie)) break;
-        if (!ids && !same_inputs(held, inputs, row)) continue;
-        erase(slot, at);
-        if (ids) window.await(time, tie);  // a copy may still be on its way
-        return deleted;
+// The first row of a time that is equal to one of the batch; its tie becomes the place's.
+bool Keyed::find_same(RowTree& tree, RowPlace& place, const Column& inputs, size_t row) {
+    if (!tree.size()) return false;
+    for (RowCursor cursor(tree, {place.time, kFirstTie}); !cursor.at_end(); cursor.next()) {
+        const int64_t* held = row_at(cursor);
+        if (held[RowShape::kTime] != place.time) return false;
+        place.tie = held[RowShape::kTie];
+        if (same_inputs(held, inputs, row)) return true;
     }
-    if (!ids) return unmatched;
-    if (window.awaits(time, tie)) return repeated;
-    window.await(time, tie);
-    return awaited;
+    return false;
 }
 
-void Keyed::erase(uint32_t slot, uint32_t at) {
-    Run& rows = windows_[slot].rows;
-    const int64_t* held = rows.row(at, shape_);
-    int64_t seq = Run::seq_of(held);
+uint8_t Keyed::remove(uint32_t slot, RowPlace place, const Column& inputs, size_t row, bool ids) {
+    RowTree tree = tree_of(slot);
+    if (!ids && !find_same(tree, place, inputs, row)) return unmatched;
+    RowTree::Path path;
+    if (tree.size()) path = tree.search(place);
+    if (path.found) erase(slot, tree, path);
+    if (!ids) return deleted;
+    bool waits = !await(slot, place);  // a copy may still be on its way
+    return path.found ? deleted : waits ? repeated : awaited;
+}
+
+void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path) {
+    const int64_t* held = nodes_.row(path.leaf, path.position);
+    int64_t seq = RowShape::seq_of(held);
     if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
     if (frame_.remembers) {
-        if (held[Run::kMark]) gone_.push_back(anchor_of(slot, held));
-        touches_.push_back({slot, held[Run::kTime]});
+        if (held[RowShape::kMark]) gone_.push_back(anchor_of(slot, held));
+        touches_.push_back({slot, held[RowShape::kTime]});
     }
-    rows.close(at, at + 1, shape_);
+    tree.evict_at(path);
     --rows_;
+    if (!tree.size()) unsure_.push_back(slot);
 }
+
+// --- expiry --------------------------------------------------------------------------------------------
 
 void Keyed::expire(int64_t bound, int64_t horizon) {
-    size_t freed = 0;
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        KeyWindow& window = windows_[slot];
-        if (!window.live) continue;
-        if (window.rows.size() && window.rows.time(0, shape_) <= bound) {
-            uint32_t to = bound == INT64_MAX ? window.rows.size() : window.rows.find(bound + 1, shape_);
-            window.rows.close(0, to, shape_);
-            rows_ -= to;
-        }
-        if (!window.awaited.empty()) {
-            auto past = [&](const std::pair<int64_t, int64_t>& waiting) { return waiting.first < horizon; };
-            window.awaited.erase(std::remove_if(window.awaited.begin(), window.awaited.end(), past),
-                                 window.awaited.end());
-        }
-        if (window.rows.size() == 0 && window.awaited.empty()) {
-            free_slot(slot);
-            ++freed;
+    if (!expiring_.started()) {
+        expiring_.start();
+        forgetting_.start();
+        for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+            if (windows_[slot].rows.size) expiring_.lower(slot, tree_of(slot).oldest().time);
+            if (windows_[slot].awaited && windows_[slot].awaited->size)
+                forgetting_.lower(slot, awaited_of(slot).oldest().time);
         }
     }
-    if (freed) {
-        size_t size = 16;
-        while (size < live_keys() * 2 + 1) size *= 2;
-        rehash(size);
+    if (bound == INT64_MAX) {  // the end of the stream: all rows go, those too that no agenda has
+        for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+            tree_of(slot).free_all();
+            if (windows_[slot].live) unsure_.push_back(slot);
+        }
+        rows_ = 0;
     }
-    if (frame_.named && names_->size() > 2 * rows_ + 1024) forget_names();
+    uint32_t slot;
+    while (bound < INT64_MAX && expiring_.take(bound, slot)) {
+        RowTree tree = tree_of(slot);
+        rows_ -= tree.evict_until({bound + 1, kFirstTie}, false);
+        if (tree.size()) expiring_.lower(slot, tree.oldest().time);
+        tree.shrink_leaf();
+        free_if_empty(slot);
+    }
+    while (horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) {
+        PlaceTree tree = awaited_of(slot);
+        awaited_ -= tree.evict_until({horizon, kFirstTie}, false);
+        if (tree.size()) forgetting_.lower(slot, tree.oldest().time);
+        tree.shrink_leaf();
+        free_if_empty(slot);
+    }
+    for (uint32_t unsure : unsure_) free_if_empty(unsure);
+    unsure_.clear();
+    if (frame_.named && names_->size() > 2 * (rows_ + awaited_) + 1024) forget_names();
 }
 
-// Ids of rows that have left go too: those that are in use get new numbers.
+// Ids of rows that have left go too: those that are in use get new numbers. Places that part nodes outlive their rows.
 void Keyed::forget_names() {
     auto kept = std::make_unique<Names>();
-    auto renamed = [&](int64_t tie) { return kept->number_of(names_->name_of(tie)); };
-    for (KeyWindow& window : windows_) {
-        for (uint32_t i = 0; i < window.rows.size(); ++i) {
-            int64_t* row = window.rows.row(i, shape_);
-            row[Run::kTie] = renamed(row[Run::kTie]);
-        }
-        for (auto& waiting : window.awaited) waiting.second = renamed(waiting.second);
-        std::sort(window.awaited.begin(), window.awaited.end());
+    auto rename = [&](int64_t& tie) { tie = kept->number_of(names_->name_of(tie)); };
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        tree_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
+        if (windows_[slot].awaited) awaited_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
     }
     names_ = std::move(kept);
-    shape_.names = names_.get();
-}
-
-// --- bytes ---------------------------------------------------------------------------------------------
-
-namespace {
-
-template <class T>
-void put(std::string& bytes, const T& value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-// Takes values off the front, as long as there are any.
-class Reader {
-   public:
-    explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-    bool take(void* into, size_t size) {
-        if (bytes_.size() < size) return false;
-        if (size) std::memcpy(into, bytes_.data(), size);
-        bytes_.remove_prefix(size);
-        return true;
-    }
-    bool take(std::string& text) {
-        uint32_t size;
-        if (!take(&size, sizeof size) || left() < size) return false;
-        text.resize(size);
-        return take(text.data(), size);
-    }
-    size_t left() const { return bytes_.size(); }
-
-   private:
-    std::string_view bytes_;
-};
-
-void put_text(std::string& bytes, const std::string& text) {
-    put(bytes, static_cast<uint32_t>(text.size()));
-    bytes += text;
-}
-
-}  // namespace
-
-void Keyed::dump(std::string& bytes) const {
-    put(bytes, static_cast<uint64_t>(names_->size()));
-    for (size_t i = 0; i < names_->size(); ++i) put_text(bytes, names_->name_of(static_cast<int64_t>(i)));
-    for (const KeyWindow& window : windows_) {
-        if (!window.live) continue;
-        put_text(bytes, window.key);
-        put(bytes, window.rows.size());
-        if (window.rows.size())
-            bytes.append(reinterpret_cast<const char*>(window.rows.row(0, shape_)),
-                         size_t{window.rows.size()} * shape_.stride * sizeof(int64_t));
-        put(bytes, static_cast<uint32_t>(window.awaited.size()));
-        for (auto& [time, tie] : window.awaited) put(bytes, time), put(bytes, tie);
-    }
-}
-
-bool Keyed::load(std::string_view bytes) {
-    Reader reader(bytes);
-    uint64_t names;
-    std::string text;
-    if (!reader.take(&names, sizeof names)) return false;
-    for (uint64_t i = 0; i < names; ++i)
-        if (!reader.take(text) || names_->number_of(text) != static_cast<int64_t>(i)) return false;
-    while (reader.left()) {
-        uint32_t rows, waiting;
-        size_t keys = live_keys();
-        if (!reader.take(text) || !reader.take(&rows, sizeof rows)) return false;
-        if (reader.left() / (shape_.stride * sizeof(int64_t)) < rows) return false;
-        KeyWindow& window = windows_[slot_of(text)];
-        if (live_keys() == keys) return false;  // a key twice
-        for (uint32_t i = 0; i < rows; ++i) {
-            int64_t* row = window.rows.open(i, shape_);
-            if (!reader.take(row, shape_.stride * sizeof(int64_t))) return false;
-            if (frame_.named && !names_->knows(row[Run::kTie])) return false;
-            if (frame_.merged && !plan_->sound(row + shape_.inputs_at)) return false;
-            const int64_t* last = i ? window.rows.row(i - 1, shape_) : nullptr;
-            bool ordered = !last || last[Run::kTime] < row[Run::kTime] ||
-                           (last[Run::kTime] == row[Run::kTime] && shape_.tie_less(last[Run::kTie], row[Run::kTie]));
-            if (!ordered) return false;
-        }
-        rows_ += rows;
-        if (!reader.take(&waiting, sizeof waiting) || reader.left() / 16 < waiting) return false;
-        for (uint32_t i = 0; i < waiting; ++i) {
-            std::pair<int64_t, int64_t> pair;
-            if (!reader.take(&pair.first, 8) || !reader.take(&pair.second, 8)) return false;
-            if (frame_.named && !names_->knows(pair.second)) return false;
-            window.await(pair.first, pair.second);
-        }
-    }
-    return true;
+    nodes_.set_order(names_.get());
+    awaited_nodes_.set_order(names_.get());
 }
 
 }  // namespace sash

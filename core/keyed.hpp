@@ -1,8 +1,9 @@
 // Many keys, each with a window of its own, and several window sizes over each.
 //
-// A key's rows lie in time order in one flat run (keyed_rows.hpp). Results are for anchors: the rows themselves, or the
-// boundaries of a grid. What is late, final or due to be shown is decided above (sash/keyed.py); this holds rows, and
-// answers for anchors.
+// A key's rows are in a finger tree (keyed_rows.hpp), the one that `fiba` uses too. Results are for anchors: the rows
+// themselves, or the boundaries of a grid. What is late, final or due to be shown is decided above (sash/keyed.py); this
+// holds rows, and answers for anchors. No step costs what is held: a row costs O(log d), and keys for which nothing is due
+// are not looked at.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,8 @@
 #include <vector>
 
 #include "arrow_keys.hpp"
+#include "keyed_agenda.hpp"
 #include "keyed_rows.hpp"
-#include "record.hpp"
 
 namespace sash {
 
@@ -27,11 +28,12 @@ struct Anchor {
 struct Frame {
     std::vector<int64_t> sizes;
     bool closed_left = false, remembers = false;
-    bool named = false;                 // ids are bytes
-    int64_t every = 0, offset = 0;      // boundaries; none: results are for the rows
-    int64_t pane = 0, pane_offset = 0;  // what times are rounded down to; none: they are as they are
-    bool merged = false;                // all rows of a pane are one record
-    bool rounded = false;               // monoids see rounded times too
+    bool named = false;                      // ids are bytes
+    int64_t every = 0, offset = 0;           // boundaries; none: results are for the rows
+    int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
+    bool merged = false;                     // all rows of a pane are one record
+    bool rounded = false;                    // monoids see rounded times too
+    uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
 };
 
 // How far a time is past the last point of a grid; the offset is from 0 to below the step.
@@ -45,6 +47,7 @@ class Keyed {
    public:
     Keyed(std::shared_ptr<const Plan> plan, Frame frame);
     Keyed(const Keyed&) = delete;
+    ~Keyed();
 
     // --- keys (keyed.cpp) -------------------------------------------------------------------------------
 
@@ -52,28 +55,40 @@ class Keyed {
     void begin(const KeyColumns* keys, size_t rows);
     size_t live_keys() const { return windows_.size() - free_.size(); }
     size_t live_rows() const { return rows_; }
-    size_t live_bytes() const { return rows_ * shape_.stride * sizeof(int64_t) + live_keys() * sizeof(KeyWindow); }
+    size_t live_bytes() const;
     const std::string& key_of(uint32_t slot) const { return windows_[slot].key; }
     const std::vector<uint32_t>& batch_slots() const { return slots_; }
+    // The different keys of anchors, and which of them each anchor has.
+    std::vector<uint32_t> keys_of(const std::vector<Anchor>& anchors, int64_t* places);
 
     // --- rows (keyed.cpp) -------------------------------------------------------------------------------
 
     enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late, withdrawn };
     // Takes the rows of the batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
-    // inserts; `late` rows are passed over.
+    // inserts; `late` rows are skipped.
     void apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
                const Column& inputs, uint8_t* status);
-    // Takes records of panes instead, as `panes` gave them, side by side.
+    // Takes records of panes instead, as `panes` returned them, side by side.
     void join(const int64_t* times, const int64_t* records, const uint8_t* late, uint8_t* status);
-    // Lets go of rows at or before a time, of deletes that wait for rows before `horizon`, and of keys with neither.
+    // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither.
     void expire(int64_t bound, int64_t horizon);
     Names& names() { return *names_; }
 
     // All panes, and their keys by the first row of the batch that has them: what `join` takes elsewhere.
-    void panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records) const;
+    void panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records);
+
+    // --- bytes, proof (keyed_bytes.cpp) -----------------------------------------------------------------
+
     // All rows and keys as bytes, and back into an engine that is empty; false where the bytes are not such.
-    void dump(std::string& bytes) const;
+    void dump(std::string& bytes);
     bool load(std::string_view bytes);
+    // Throws on the first thing that is not as it must be: order, occupancy, counts, every summary, what is due when.
+    void check();
+    // The rows of a key as a tree of plain data, for pictures and tests.
+    Ref nodes(uint32_t slot);
+    // How many rows and records were combined, and how many of those combines made or changed summaries.
+    uint64_t combines() const { return algebra_.combines; }
+    uint64_t repairs() const { return algebra_.repairs; }
 
     // --- anchors (keyed_anchors.cpp) --------------------------------------------------------------------
 
@@ -82,19 +97,19 @@ class Keyed {
     std::vector<Anchor> touched();                          // rows that may have changed since the last call
     std::vector<Anchor> gone();                             // rows that were deleted after they had been shown
     // Boundaries with from < b <= to whose largest window holds something, by key and time.
-    std::vector<Anchor> boundaries(int64_t from, int64_t to) const;
-    // Boundaries up to `until` that the batch at hand will change, by key and time; before it is applied.
+    std::vector<Anchor> boundaries(int64_t from, int64_t to);
+    // Boundaries up to `until` that the current batch will change, by key and time; before it is applied.
     std::vector<Anchor> watch(const int64_t* times, const uint8_t* late, int64_t until) const;
 
-    // The first row that is not before a time, or the first boundary after it that has something to show; and the last
-    // time of a row, or of a delete that waits for one. False: there is none.
-    bool pending(int64_t from, int64_t& time) const;
+    // The first row that is not before a time, or the first boundary after it that has something to show. False: none.
+    bool pending(int64_t from, int64_t& time);
+    // The last time of all rows that were held, and of deletes that waited, since there were none. False: there are none.
     bool newest(int64_t& time) const;
 
     enum Change : uint8_t { same, fresh, emptied };
     // What anchors show now, hashed; `extra` is what Python knows of them, or null. Nothing: an empty window.
     std::vector<int64_t> marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
-                               const int64_t* extra) const;
+                               const int64_t* extra);
     // Which rows show something new; remembers what they show now.
     void changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
     // All rows have been shown, nobody remembers as what.
@@ -105,8 +120,8 @@ class Keyed {
     const Plan& plan() const { return *plan_; }
     // Results for anchors, one RecordOutput for each window size.
     void answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs);
-    // The results of all rows of the batch, none of which is kept: for tables that are all there. False, and nothing is
-    // done, where that takes more than the common ops, or where there are nulls.
+    // The results of all rows of the batch, none of which is kept: for tables that are complete. False, and nothing is
+    // done, where that would take too much memory.
     bool roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
     // The rows in each anchor's windows, for those who fold them themselves: anchors in the order of key and time; for
     // each window and anchor from where to where, by position in `seqs`, the places in the stream of all those rows.
@@ -114,58 +129,70 @@ class Keyed {
         std::vector<uint32_t> order;
         std::vector<int64_t> from, to, seqs, times;
     };
-    Spans spans(const std::vector<Anchor>& anchors) const;
+    Spans spans(const std::vector<Anchor>& anchors);
 
-    // How many rows or anchors of the work at hand are done; another thread may look.
+    // How many rows or anchors of the current work are done; another thread may look.
     size_t progress() const { return progress_->load(std::memory_order_relaxed); }
 
    private:
     struct KeyWindow {
         std::string key;
-        Run rows;
-        std::vector<std::pair<int64_t, int64_t>> awaited;  // deletes that came before their rows, sorted
+        tree::SmallSpines rows;
+        std::unique_ptr<tree::SmallSpines> awaited;  // deletes that came before their rows; null: none ever did
+        uint32_t group = 0, epoch = 0;               // of the last batch or answer that had this key
         bool live = false;
-
-        bool awaits(int64_t time, int64_t tie) const {
-            return std::binary_search(awaited.begin(), awaited.end(), std::make_pair(time, tie));
-        }
-        void await(int64_t time, int64_t tie) {
-            auto pair = std::make_pair(time, tie);
-            awaited.insert(std::lower_bound(awaited.begin(), awaited.end(), pair), pair);
-        }
     };
     struct Touch {
         uint32_t slot;
         int64_t time;
     };
     struct Late {
-        int64_t time, tie;
+        RowPlace place;
         uint32_t row;
     };
-
-    // One window size, going along the rows of a key: two stacks, of records.
-    class Slider;
+    struct LateRows;
+    class LateScratch;
+    struct Span {
+        size_t from, to;  // ranks of rows
+    };
 
     // keys
     template <class SlotOf>
-    std::vector<uint32_t> grouped(size_t count, SlotOf&& slot_of) const;
+    void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
     uint32_t slot_of(const std::string& key);
+    size_t home_of(uint32_t slot) const;
     void rehash(size_t size);
     void free_slot(uint32_t slot);
+    void free_if_empty(uint32_t slot);
     void forget_names();
+
+    // trees
+    RowTree tree_of(uint32_t slot) { return RowTree(nodes_, windows_[slot].rows, algebra_); }
+    RowTree tree_of(uint32_t slot) const { return const_cast<Keyed*>(this)->tree_of(slot); }
+    RowSummaries summaries_of(uint32_t slot) { return RowSummaries(nodes_, windows_[slot].rows, algebra_); }
+    PlaceTree awaited_of(uint32_t slot);
+    const int64_t* row_at(const RowCursor& cursor) const { return nodes_.row(cursor.leaf(), cursor.position()); }
+
+    // proof, plain data
+    void check_rows(uint32_t slot);
+    Ref node_below(const tree::SmallSpines& spines, tree::Node* node, uint32_t level, const Ref& aggregate);
 
     // rows
     void apply_key(const uint32_t* rows, size_t count, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
                    const uint8_t* late, const Column& inputs, uint8_t* status);
-    uint8_t insert(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, uint32_t row, bool ids,
-                   bool may_wait);
-    void insert_late(uint32_t slot, const Column& inputs, uint8_t* status);
-    void insert_in_pane(Run& rows, int64_t time, const Column& inputs, size_t row);
-    void fill(int64_t* words, int64_t time, int64_t tie, const Column& inputs, uint32_t row) const;
-    uint8_t remove(uint32_t slot, int64_t time, int64_t tie, const Column& inputs, size_t row, bool ids);
-    int64_t* pane_at(Run& rows, int64_t time, bool& made);
+    uint8_t insert(uint32_t slot, RowPlace place, const Column& inputs, uint32_t row, bool ids, bool may_wait);
+    void insert_one(RowTree& tree, RowTree::Path& path, const Late& late, const Column& inputs);
+    void insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids);
+    void insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row);
+    void fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const;
+    void entered(uint32_t slot, int64_t time);
+    uint8_t remove(uint32_t slot, RowPlace place, const Column& inputs, size_t row, bool ids);
+    bool find_same(RowTree& tree, RowPlace& place, const Column& inputs, size_t row);
+    bool awaits(uint32_t slot, RowPlace place);
+    bool await(uint32_t slot, RowPlace place);  // false: it waits already
+    int64_t* pane_at(uint32_t slot, int64_t time, bool& made);
     bool same_inputs(const int64_t* held, const Column& inputs, size_t row) const;
-    void erase(uint32_t slot, uint32_t at);
+    void erase(uint32_t slot, RowTree& tree, const RowTree::Path& path);
     int64_t placed(int64_t time) const {
         int64_t floor;
         if (!frame_.pane) return time;
@@ -177,42 +204,62 @@ class Keyed {
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
     bool is_empty(const Anchor& boundary) const;
-    bool first_boundary(const Run& rows, int64_t from, int64_t& boundary) const;
+    bool first_at(uint32_t slot, int64_t time, int64_t& found) const;  // the first row that is not before a time
+    bool next_shown(uint32_t slot, int64_t from, int64_t& time) const;
+    void start_shown();
 
     // answers
-    bool rolls(const Column& inputs) const;
-    void roll_key(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs,
-                  std::vector<RecordOutput>& outs) const;
-    std::vector<uint32_t> by_key_and_time(const std::vector<Anchor>& anchors) const;
-    void answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
+    struct Run {  // anchors [first, last) of a key whose results go to `base` and after
+        size_t first, last, base;
+    };
+    std::vector<uint32_t> by_key_and_time(const std::vector<Anchor>& anchors);
+    void answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
                     std::vector<RecordOutput>& outs);
-    bool goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window,
-                    uint32_t& last_from) const;
+    void find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count, size_t window);
+    size_t end_of_run(size_t first, size_t count) const;
+    bool pays(size_t first, size_t last) const;
+    size_t cost_of(size_t rows) const;
+    void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
+                     RecordOutput& out);
+    void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
+    int64_t* room_for(size_t at, RecordOutput& out);
+    void put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out);
+    std::vector<size_t> gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
+                                     size_t widest, Spans& spans);
+    bool is_common(const Column& inputs) const;
+    void roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
+                  std::vector<RecordOutput>& outs);
+    void roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const;
+    void fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs);
+    void roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
+                      RecordOutput& out);
     int64_t edge_of(int64_t time, size_t window) const;
-    int64_t first_in(int64_t time, size_t window) const;  // the first time in its window
-    uint32_t from_of(const Run& rows, uint32_t hint, int64_t time, size_t window) const;
-    uint32_t to_of(const Run& rows, uint32_t hint, int64_t time) const;
-    void fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
-    void fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
-    void fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const;
-    void fold_level(const Run& rows, size_t level, uint64_t from, uint64_t to, int64_t* record) const;
-    const int64_t* known(const Run& rows, size_t level, uint64_t from, uint64_t to) const;
-    void fold_block(const Run& rows, size_t level, uint64_t block, int64_t* record) const;
+    RowPlace first_in(int64_t time, size_t window) const;  // where its window starts
+    bool stop_of(int64_t time, RowPlace& stop) const;      // where it stops; false: at the end of all rows
 
     std::shared_ptr<const Plan> plan_;
     Frame frame_;
     RowShape shape_;
     int64_t largest_ = 0;
     std::unique_ptr<Names> names_;
+    RowNodes nodes_, awaited_nodes_;
+    RowAlgebra algebra_;
+    NoSummaries no_summaries_;
     std::unique_ptr<std::atomic<size_t>> progress_;
 
     std::vector<KeyWindow> windows_;
     std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
-    size_t rows_ = 0;
-    std::vector<uint32_t> slots_, order_;  // of the batch at work
-    std::vector<Late> late_;               // rows of one key that go far back
-    std::vector<int64_t> scratch_;
+    std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
+    uint32_t epoch_ = 0;
+    size_t rows_ = 0, awaited_ = 0;
+    int64_t newest_ = INT64_MIN;
+    Agenda expiring_, forgetting_, showing_;  // rows, awaited deletes, anchors
+
+    std::vector<uint32_t> slots_, order_, sizes_;  // of the current batch
+    std::vector<Late> late_;                       // rows of one key that are not appended
+    std::vector<int64_t> scratch_, merged_, table_rows_;
+    std::vector<Span> spans_;
     int64_t batch_seq_ = 0;
     uint8_t* batch_status_ = nullptr;
     std::vector<Touch> touches_;

@@ -1,4 +1,5 @@
 // Which anchors there are results for: rows, or boundaries of the grid.
+#include <optional>
 #include <tuple>
 
 #include "hash.hpp"
@@ -6,25 +7,13 @@
 
 namespace sash {
 
-// --- rows ----------------------------------------------------------------------------------------------
-
-std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) const {
-    std::vector<Anchor> anchors;
-    for (size_t row = 0; row < slots_.size(); ++row)
-        if (status[row] == inserted)
-            anchors.push_back({slots_[row], times[row], 0, batch_seq_ + static_cast<int64_t>(row)});
-    return anchors;
-}
-
-Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
-    return {slot, row[Run::kTime], row[Run::kTie], Run::seq_of(row)};
-}
-
 namespace {
 
+constexpr int64_t kFirstTie = INT64_MIN;
+
 void sort_by_arrival(std::vector<Anchor>& anchors) {
-    std::sort(anchors.begin(), anchors.end(),
-              [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); });
+    auto earlier = [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); };
+    if (!std::is_sorted(anchors.begin(), anchors.end(), earlier)) std::sort(anchors.begin(), anchors.end(), earlier);
 }
 
 int64_t plus(int64_t time, int64_t size) {
@@ -37,15 +26,40 @@ int64_t minus(int64_t time, int64_t size) {
     return __builtin_sub_overflow(time, size, &difference) ? INT64_MIN : difference;
 }
 
+// To the first row that is not before a time, from wherever the cursor is.
+void seek(RowCursor& cursor, int64_t time) {
+    if (!cursor.at_end() && cursor.place().time < time) cursor.seek({time, kFirstTie});
+}
+
 }  // namespace
 
+// --- rows ----------------------------------------------------------------------------------------------
+
+std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) const {
+    std::vector<Anchor> anchors;
+    anchors.reserve(slots_.size());
+    for (size_t row = 0; row < slots_.size(); ++row)
+        if (status[row] == inserted)
+            anchors.push_back({slots_[row], times[row], 0, batch_seq_ + static_cast<int64_t>(row)});
+    return anchors;
+}
+
+Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
+    return {slot, row[RowShape::kTime], row[RowShape::kTie], RowShape::seq_of(row)};
+}
+
+// Only keys that have a row which was not asked for yet are looked at.
 std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        const Run& rows = windows_[slot].rows;
-        if (!rows.size() || rows.time(rows.size() - 1, shape_) < from) continue;
-        for (uint32_t at = rows.find(from, shape_); at < rows.size() && rows.time(at, shape_) < to; ++at)
-            anchors.push_back(anchor_of(slot, rows.row(at, shape_)));
+    if (from >= to) return anchors;
+    start_shown();
+    uint32_t slot;
+    while (showing_.take(to - 1, slot)) {
+        if (!windows_[slot].rows.size) continue;
+        RowCursor cursor(tree_of(slot), {from, kFirstTie});
+        for (; !cursor.at_end() && cursor.place().time < to; cursor.next())
+            anchors.push_back(anchor_of(slot, row_at(cursor)));
+        if (!cursor.at_end()) showing_.lower(slot, cursor.place().time);
     }
     sort_by_arrival(anchors);
     return anchors;
@@ -54,17 +68,18 @@ std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
 // An event at t changes the anchors of its key from t to t + the largest size.
 std::vector<Anchor> Keyed::touched() {
     std::vector<Anchor> anchors;
-    std::sort(touches_.begin(), touches_.end(),
-              [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
+    auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
+    std::sort(touches_.begin(), touches_.end(), earlier);
     for (size_t i = 0; i < touches_.size();) {
         uint32_t slot = touches_[i].slot;
-        const Run& rows = windows_[slot].rows;
-        uint32_t at = 0;
+        std::optional<RowCursor> cursor;
         for (; i < touches_.size() && touches_[i].slot == slot; ++i) {
-            int64_t until = plus(touches_[i].time, largest_);
-            at = std::max(at, rows.find(touches_[i].time, shape_));
-            for (; at < rows.size() && rows.time(at, shape_) <= until; ++at)
-                anchors.push_back(anchor_of(slot, rows.row(at, shape_)));
+            if (!windows_[slot].rows.size) continue;
+            int64_t time = touches_[i].time, until = plus(time, largest_);
+            if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
+            seek(*cursor, time);
+            for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
+                anchors.push_back(anchor_of(slot, row_at(*cursor)));
         }
     }
     touches_.clear();
@@ -80,28 +95,39 @@ bool Keyed::next_boundary(int64_t time, int64_t& boundary) const {
     return !__builtin_add_overflow(time, frame_.every - past_on(time, frame_.every, frame_.offset), &boundary);
 }
 
-bool Keyed::first_boundary(const Run& rows, int64_t from, int64_t& boundary) const {
-    return rows.size() && next_boundary(std::max(from, rows.time(0, shape_)), boundary);
+bool Keyed::first_at(uint32_t slot, int64_t time, int64_t& found) const {
+    if (!windows_[slot].rows.size) return false;
+    RowCursor cursor(tree_of(slot), {time, kFirstTie});
+    if (cursor.at_end()) return false;
+    found = cursor.place().time;
+    return true;
 }
 
-std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) const {
+std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        const Run& rows = windows_[slot].rows;
+    std::vector<uint32_t> due;
+    start_shown();
+    for (uint32_t slot; showing_.take(to, slot);)
+        if (windows_[slot].rows.size) due.push_back(slot);
+    std::sort(due.begin(), due.end());
+    for (uint32_t slot : due) {
+        RowTree tree = tree_of(slot);
         int64_t boundary;
-        if (!first_boundary(rows, from, boundary)) continue;
-        for (uint32_t at = 0; boundary <= to;) {
-            at = rows.find_from(at, minus(boundary, largest_), shape_);
-            if (at == rows.size()) break;
-            bool there;
-            if (rows.time(at, shape_) >= boundary) {  // nothing is seen before the first that sees this row
-                there = next_boundary(rows.time(at, shape_), boundary);
+        if (!next_boundary(std::max(from, tree.oldest().time), boundary)) continue;
+        RowCursor cursor(tree, {minus(boundary, largest_), kFirstTie});
+        bool there = true;
+        while (there && boundary <= to) {
+            seek(cursor, minus(boundary, largest_));
+            if (cursor.at_end()) break;
+            int64_t time = cursor.place().time;
+            if (time >= boundary) {  // nothing is seen before the first that sees this row
+                there = next_boundary(time, boundary);
             } else {
                 anchors.push_back({slot, boundary, 0, 0});
                 there = !__builtin_add_overflow(boundary, frame_.every, &boundary);
             }
-            if (!there) break;
         }
+        if (there && !cursor.at_end()) showing_.lower(slot, boundary);
     }
     return anchors;
 }
@@ -128,51 +154,54 @@ std::vector<Anchor> Keyed::watch(const int64_t* times, const uint8_t* late, int6
     return anchors;
 }
 
-bool Keyed::pending(int64_t from, int64_t& time) const {
-    bool found = false;
-    for (const KeyWindow& window : windows_) {
-        const Run& rows = window.rows;
-        int64_t own;
-        if (!rows.size()) continue;
-        if (frame_.every) {
-            if (!first_boundary(rows, from, own)) continue;
-            uint32_t at = rows.find(minus(own, largest_), shape_);
-            if (at == rows.size()) continue;
-            if (rows.time(at, shape_) >= own && !next_boundary(rows.time(at, shape_), own)) continue;
-        } else {
-            uint32_t at = rows.find(from, shape_);
-            if (at == rows.size()) continue;
-            own = rows.time(at, shape_);
-        }
-        time = found ? std::min(time, own) : own;
-        found = true;
+// --- what is due ---------------------------------------------------------------------------------------
+
+// The first time from `from` on at which a key has something to show: a row, or a boundary.
+bool Keyed::next_shown(uint32_t slot, int64_t from, int64_t& time) const {
+    if (!windows_[slot].rows.size) return false;
+    if (!frame_.every) return first_at(slot, from, time);
+    int64_t row;
+    if (!next_boundary(std::max(from, tree_of(slot).oldest().time), time)) return false;
+    if (!first_at(slot, minus(time, largest_), row)) return false;
+    return row < time || next_boundary(row, time);
+}
+
+// From the first question on keys are entered as rows come; those that were there before are entered here.
+void Keyed::start_shown() {
+    if (showing_.started()) return;
+    showing_.start();
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        int64_t time;
+        if (next_shown(slot, INT64_MIN, time)) showing_.lower(slot, time);
     }
-    return found;
+}
+
+// A key's time is a lower bound, so the earliest one is looked at until it is the time of something.
+bool Keyed::pending(int64_t from, int64_t& time) {
+    start_shown();
+    uint32_t slot;
+    for (int64_t due; showing_.earliest(due) && showing_.take(due, slot);) {
+        if (!next_shown(slot, from, time)) continue;
+        showing_.lower(slot, time);
+        if (time == due) return true;
+    }
+    return false;
 }
 
 bool Keyed::newest(int64_t& time) const {
-    bool found = false;
-    auto see = [&](int64_t own) {
-        time = found ? std::max(time, own) : own;
-        found = true;
-    };
-    for (const KeyWindow& window : windows_) {
-        if (window.rows.size()) see(window.rows.time(window.rows.size() - 1, shape_));
-        if (!window.awaited.empty()) see(window.awaited.back().first);
-    }
-    return found;
+    time = newest_;
+    return rows_ || awaited_;
 }
 
 bool Keyed::is_empty(const Anchor& boundary) const {
-    const Run& rows = windows_[boundary.slot].rows;
-    uint32_t at = rows.find(minus(boundary.time, largest_), shape_);
-    return at == rows.size() || rows.time(at, shape_) >= boundary.time;
+    int64_t time;
+    return !first_at(boundary.slot, minus(boundary.time, largest_), time) || time >= boundary.time;
 }
 
 // --- what has changed ----------------------------------------------------------------------------------
 
 std::vector<int64_t> Keyed::marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
-                                  const int64_t* extra) const {
+                                  const int64_t* extra) {
     std::vector<int64_t> marks(anchors.size()), shown;
     for (size_t i = 0; i < anchors.size(); ++i) {
         if (frame_.every && is_empty(anchors[i])) continue;
@@ -185,17 +214,27 @@ std::vector<int64_t> Keyed::marks(const std::vector<Anchor>& anchors, const std:
 }
 
 void Keyed::mark_all() {
-    for (KeyWindow& window : windows_)
-        for (uint32_t i = 0; i < window.rows.size(); ++i)
-            window.rows.row(i, shape_)[Run::kMark] = 2;  // which no hash is
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot)
+        tree_of(slot).each_leaf([&](auto* leaf) {
+            for (uint32_t i = leaf->begin; i < leaf->end; ++i)
+                nodes_.row(leaf, i)[RowShape::kMark] = 2;  // which no hash is
+        });
 }
 
+// Anchors of one key mostly follow each other, so each is sought from the one before.
 void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change) {
+    std::optional<RowCursor> cursor;
     for (size_t i = 0; i < anchors.size(); ++i) {
-        Run& rows = windows_[anchors[i].slot].rows;
-        int64_t* row = rows.row(rows.find(anchors[i].time, anchors[i].tie, shape_), shape_);
-        change[i] = row[Run::kMark] != marks[i] ? fresh : same;
-        row[Run::kMark] = marks[i];
+        RowPlace place{anchors[i].time, anchors[i].tie};
+        bool follows = cursor && anchors[i].slot == anchors[i - 1].slot && !cursor->at_end() &&
+                       !nodes_.less(place, cursor->place());
+        if (follows)
+            cursor->seek(place);
+        else
+            cursor.emplace(tree_of(anchors[i].slot), place);
+        int64_t* row = nodes_.row(cursor->leaf(), cursor->position());
+        change[i] = row[RowShape::kMark] != marks[i] ? fresh : same;
+        row[RowShape::kMark] = marks[i];
     }
 }
 

@@ -1,213 +1,319 @@
-// Results for anchors: folds of rows, of blocks of them, and of what goes along.
+// Results for anchors: range folds of a key's tree, or one sliding pass along its rows.
+#include <optional>
+
 #include "keyed.hpp"
-#include "sorted.hpp"
+#include "sliding.hpp"
 
 namespace sash {
 
-// --- stretches of rows ---------------------------------------------------------------------------------
+namespace {
+
+constexpr int64_t kFirstTie = INT64_MIN;
+constexpr size_t kFewRows = 24;                    // of which each window is folded by itself
+constexpr size_t kMostSuffixes = size_t{1} << 26;  // bytes of a pass
+
+// Rows that lie side by side.
+struct Block {
+    const int64_t* row;
+    size_t count;
+};
+
+// The rows of a tree, by rank; two cursors go along them.
+class TreeRows {
+   public:
+    TreeRows(const RowNodes& nodes, const RowCursor& first, const RowCursor& next)
+        : nodes_(nodes), first_(first), next_(next) {}
+
+    template <class Visit>
+    void feed(size_t from, size_t to, Visit&& visit) {
+        next_.skip(from - next_.rank());
+        walk(next_, to, visit);
+    }
+    void collect(size_t from, size_t to, std::vector<Block>& blocks) {
+        first_.skip(from - first_.rank());
+        RowCursor cursor = first_;
+        walk(cursor, to, [&](const int64_t* row, size_t count) { blocks.push_back({row, count}); });
+    }
+
+   private:
+    template <class Visit>
+    void walk(RowCursor& cursor, size_t to, Visit&& visit) {
+        while (cursor.rank() < to) {
+            size_t here = std::min<size_t>(cursor.leaf()->end - cursor.position(), to - cursor.rank());
+            visit(nodes_.row(cursor.leaf(), cursor.position()), here);
+            cursor.skip(here);
+        }
+    }
+    const RowNodes& nodes_;
+    RowCursor first_, next_;
+};
+
+// The rows of a table, which lie side by side in order.
+class TableRows {
+   public:
+    TableRows(const int64_t* words, uint32_t stride) : words_(words), stride_(stride) {}
+    template <class Visit>
+    void feed(size_t from, size_t to, Visit&& visit) {
+        visit(words_ + from * stride_, to - from);
+    }
+    void collect(size_t from, size_t to, std::vector<Block>& blocks) {
+        blocks.push_back({words_ + from * stride_, to - from});
+    }
+
+   private:
+    const int64_t* words_;
+    size_t stride_;
+};
+
+// Records along rows: suffixes, and one that is running. `Emit(k)` is where the record of window k is wanted.
+template <class Source, class Emit>
+class RecordStates {
+   public:
+    RecordStates(const Plan& plan, const RowShape& shape, RowAlgebra& algebra, Source source, Emit emit)
+        : plan_(plan),
+          shape_(shape),
+          algebra_(algebra),
+          source_(std::move(source)),
+          emit_(std::move(emit)),
+          words_(plan.words()),
+          back_(words_) {
+        Plan::clear(back_.data());
+    }
+
+    void restart(size_t) { Plan::clear(back_.data()); }
+    void feed(size_t from, size_t to) {
+        algebra_.combines += to - from;
+        source_.feed(from, to, [&](const int64_t* row, size_t count) { algebra_.fold(back_.data(), row, count); });
+    }
+    void flip(size_t from, size_t to) {
+        make_suffixes(from, to, nullptr);
+        Plan::clear(back_.data());
+    }
+    // Suffixes of the rows [from, to), and one more: each reaches to the end of a record that covers what follows them.
+    void make_suffixes(size_t from, size_t to, const int64_t* following) {
+        front_from_ = from;
+        front_.resize((to - from + 1) * words_);
+        int64_t* later = front_.data() + (to - from) * words_;
+        Plan::clear(later);
+        if (following) std::memcpy(later, following, words_ * sizeof(int64_t));
+        blocks_.clear();
+        source_.collect(from, to, blocks_);
+        algebra_.combines += to - from;
+        for (size_t i = blocks_.size(); i-- > 0; later -= blocks_[i].count * words_) scan(blocks_[i], later);
+    }
+
+    void answer(size_t k, size_t from, bool back) {
+        int64_t* record = emit_.room(k);
+        const int64_t* front = front_.data() + (from - front_from_) * words_;
+        if (back) {
+            ++algebra_.combines;
+            plan_.join_into(record, front, back_.data(), 0, 1);
+        } else {
+            std::memcpy(record, front, words_ * sizeof(int64_t));
+        }
+        emit_.put(k, record);
+    }
+    void answer_back(size_t k) {
+        int64_t* record = emit_.room(k);
+        std::memcpy(record, back_.data(), words_ * sizeof(int64_t));
+        emit_.put(k, record);
+    }
+    void answer_none(size_t k) {
+        int64_t* record = emit_.room(k);
+        Plan::clear(record);
+        emit_.put(k, record);
+    }
+
+   private:
+    // The suffixes of a block's rows, before the one that stands at `later`: all at once where order does not matter and
+    // nothing is null.
+    void scan(const Block& block, int64_t* later) {
+        size_t count = block.count;
+        if (count && !later[kRows]) {
+            one(block.row + (count - 1) * shape_.stride, later - words_, later);
+            later -= words_;
+            --count;
+        }
+        if (count && is_plain(block.row, count) && plan_.saw_all(later)) {
+            plan_.scan_back({block.row + shape_.inputs_at, shape_.stride}, {later - count * words_, words_, count});
+            return;
+        }
+        for (; count-- > 0; later -= words_) one(block.row + count * shape_.stride, later - words_, later);
+    }
+    void one(const int64_t* row, int64_t* record, const int64_t* later) {
+        Plan::clear(record);
+        algebra_.fold(record, row, 1);
+        if (later[kRows]) plan_.join(record, later, 0, 1);
+    }
+    bool is_plain(const int64_t* row, size_t count) const {
+        if (!plan_.commutes() || shape_.merged) return false;
+        for (size_t i = 0; i < count; ++i)
+            if (shape_.nulls_of(row + i * shape_.stride)) return false;
+        return true;
+    }
+
+    const Plan& plan_;
+    const RowShape& shape_;
+    RowAlgebra& algebra_;
+    Source source_;
+    Emit emit_;
+    size_t words_;
+    std::vector<int64_t> front_, back_;
+    std::vector<Block> blocks_;
+    size_t front_from_ = 0;
+};
+
+}  // namespace
+
+// --- windows -------------------------------------------------------------------------------------------
 
 int64_t Keyed::edge_of(int64_t time, size_t window) const {
     int64_t edge;
     return __builtin_sub_overflow(time, frame_.sizes[window], &edge) ? INT64_MIN : edge;
 }
-int64_t Keyed::first_in(int64_t time, size_t window) const {
+RowPlace Keyed::first_in(int64_t time, size_t window) const {
     int64_t edge = edge_of(time, window);
-    return frame_.closed_left || edge == INT64_MIN ? edge : edge + 1;
+    return {frame_.closed_left || edge == INT64_MIN ? edge : edge + 1, kFirstTie};
 }
-uint32_t Keyed::from_of(const Run& rows, uint32_t hint, int64_t time, size_t window) const {
-    return rows.find_from(hint, first_in(time, window), shape_);
-}
-uint32_t Keyed::to_of(const Run& rows, uint32_t hint, int64_t time) const {
-    if (frame_.closed_left) return rows.find_from(hint, time, shape_);
-    return time == INT64_MAX ? rows.size() : rows.find_from(hint, time + 1, shape_);
+bool Keyed::stop_of(int64_t time, RowPlace& stop) const {
+    bool last = !frame_.closed_left && time == INT64_MAX;
+    stop = {frame_.closed_left || last ? time : time + 1, kFirstTie};
+    return !last;
 }
 
-void Keyed::fold(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
-    Plan::clear(record);
-    if (from < to) fold_on(rows, from, to, record);
+// Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
+int64_t* Keyed::room_for(size_t at, RecordOutput& out) {
+    if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
+    merged_.resize(plan_->words());
+    return merged_.data();
+}
+void Keyed::put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out) {
+    if (plan_->timed()) plan_->store(record, {edge_of(time, window), time}, out, place);
 }
 
-// A long stretch is some rows, whole blocks, and some rows.
-void Keyed::fold_on(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
-    uint64_t block = shape_.block, dropped = rows.dropped();
-    uint64_t begin = (dropped + from + block - 1) / block, end = (dropped + to) / block;
-    if (to - from < 4 * block || begin >= end) return fold_rows(rows, from, to, record);
-    fold_rows(rows, from, static_cast<uint32_t>(begin * block - dropped), record);
-    fold_level(rows, 0, begin, end, record);
-    fold_rows(rows, static_cast<uint32_t>(end * block - dropped), to, record);
+void Keyed::fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record) {
+    RowTotal total(record);
+    RowTree tree = tree_of(slot);
+    if (!tree.size()) return;
+    Range<RowPlace> range;
+    range.start = first_in(time, window);
+    RowPlace stop;
+    if (stop_of(time, stop)) range.stop = stop;
+    range.stop_inside = false;
+    summaries_of(slot).fold(range, total);
+    algebra_.combines += total.combines;
 }
 
-// Many blocks are some of them, blocks of the next level, and some of them.
-void Keyed::fold_level(const Run& rows, size_t level, uint64_t from, uint64_t to, int64_t* record) const {
-    uint64_t begin = (from + Run::kFan - 1) / Run::kFan, end = to / Run::kFan;
-    auto join = [&](uint64_t first, uint64_t last) {
-        if (first < last) plan_->join(record, known(rows, level, first, last), plan_->words(), last - first);
-    };
-    if (to - from < 4 * Run::kFan) return join(from, to);
-    join(from, begin * Run::kFan);
-    fold_level(rows, level + 1, begin, end, record);
-    join(end * Run::kFan, to);
-}
+// --- runs of anchors -----------------------------------------------------------------------------------
 
-void Keyed::fold_block(const Run& rows, size_t level, uint64_t block, int64_t* record) const {
-    Plan::clear(record);
-    if (level > 0) {
-        const int64_t* parts = known(rows, level - 1, block * Run::kFan, (block + 1) * Run::kFan);
-        return plan_->join(record, parts, plan_->words(), Run::kFan);
-    }
-    uint32_t start = static_cast<uint32_t>(block * shape_.block - rows.dropped());
-    fold_rows(rows, start, start + shape_.block, record);
-}
-
-const int64_t* Keyed::known(const Run& rows, size_t level, uint64_t from, uint64_t to) const {
-    constexpr uint64_t kGap = 1024;  // blocks that nobody asked for, and yet are cheaper than to begin anew
-    rows.level(level + 1);           // so that it does not move while this one is filled
-    uint32_t words = plan_->words();
-    uint64_t span = shape_.block;
-    for (size_t i = 0; i < level; ++i) span *= Run::kFan;
-    uint64_t oldest = (rows.dropped() + span - 1) / span;
-    Run::Level& blocks = rows.level(level);
-    uint64_t end = blocks.first + blocks.count;
-    bool gap = from > end && (from > end + kGap || end < oldest);  // too wide, or of rows that have gone
-    if (blocks.count == 0 || from < blocks.first || gap) {
-        blocks.first = from;
-        blocks.count = 0;
-    } else if (oldest > blocks.first + blocks.count / 2) {  // half of them are of rows that have gone
-        uint64_t gone = std::min(oldest - blocks.first, blocks.count);
-        blocks.records.erase(blocks.records.begin(), blocks.records.begin() + static_cast<ptrdiff_t>(gone * words));
-        blocks.first += gone;
-        blocks.count -= gone;
-    }
-    if (blocks.records.size() < (to - blocks.first) * words) blocks.records.resize((to - blocks.first) * words);
-    for (; blocks.first + blocks.count < to; ++blocks.count)
-        fold_block(rows, level, blocks.first + blocks.count, blocks.records.data() + blocks.count * words);
-    return blocks.records.data() + (from - blocks.first) * words;
-}
-
-void Keyed::fold_rows(const Run& rows, uint32_t from, uint32_t to, int64_t* record) const {
-    if (frame_.merged) {
-        if (from < to) plan_->join(record, rows.row(from, shape_) + shape_.inputs_at, shape_.stride, to - from);
-        return;
-    }
-    while (from < to) {
-        uint32_t start = from;
-        const int64_t* row = rows.row(from, shape_);
-        uint64_t nulls = Run::nulls_of(row, shape_);
-        if (nulls) {
-            plan_->fold_nulls(record, row + shape_.inputs_at, nulls);
-            ++from;
-            continue;
+// The rows in each anchor's window, by rank.
+void Keyed::find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count, size_t window) {
+    spans_.resize(count);
+    RowTree tree = tree_of(slot);
+    RowPlace stop;
+    stop_of(anchors[order[0]].time, stop);
+    RowCursor from(tree, first_in(anchors[order[0]].time, window)), to(tree, stop);
+    for (size_t i = 0; i < count; ++i) {
+        int64_t time = anchors[order[i]].time;
+        from.seek(first_in(time, window));
+        spans_[i].from = from.rank();
+        if (stop_of(time, stop)) {
+            to.seek(stop);
+            spans_[i].to = to.rank();
+        } else {
+            spans_[i].to = tree.size();
         }
-        while (from < to && !Run::nulls_of(rows.row(from, shape_), shape_)) ++from;
-        plan_->fold(record, {row + shape_.inputs_at, shape_.stride}, from - start);
     }
 }
 
-// --- going along ---------------------------------------------------------------------------------------
-
-class Keyed::Slider {
-   public:
-    // `last` is where the last stretch starts.
-    Slider(const Keyed& keyed, const Run& rows, uint32_t last)
-        : keyed_(keyed), rows_(rows), words_(keyed.plan_->words()), last_(last) {
-        back_.resize(words_);
-        Plan::clear(back_.data());
-    }
-
-    // The rows from `from` to `to`, neither of which ever goes back.
-    void answer(uint32_t from, uint32_t to, int64_t* record) {
-        if (from >= to_) restart(from);
-        if (to > to_) {
-            keyed_.fold_on(rows_, to_, to, back_.data());
-            to_ = to;
-        }
-        if (from > front_to_) flip(from);
-        const Plan& plan = *keyed_.plan_;
-        if (from >= front_to_) {
-            std::memcpy(record, back_.data(), words_ * sizeof(int64_t));
-            return;
-        }
-        const int64_t* front = front_.data() + size_t{from - front_from_} * words_;
-        if (back_[kRows])
-            plan.join_into(record, front, back_.data(), 0, 1);
-        else
-            std::memcpy(record, front, words_ * sizeof(int64_t));
-    }
-
-   private:
-    void restart(uint32_t from) {
-        front_from_ = front_to_ = to_ = from;
-        Plan::clear(back_.data());
-    }
-    // All rows so far become suffixes, those at which a stretch may start; what comes later starts anew.
-    void flip(uint32_t from) {
-        const Plan& plan = *keyed_.plan_;
-        front_from_ = from;
-        front_to_ = to_;
-        uint32_t end = std::min(last_ + 1, front_to_);
-        front_.resize(size_t{end - front_from_ + 1} * words_);
-        int64_t* later = front_.data() + size_t{end - front_from_} * words_;
-        keyed_.fold(rows_, end, front_to_, later);
-        for (uint32_t i = end; i-- > front_from_; later -= words_) {
-            int64_t* record = later - words_;
-            Plan::clear(record);
-            keyed_.fold_rows(rows_, i, i + 1, record);
-            if (later[kRows]) plan.join(record, later, 0, 1);
-        }
-        Plan::clear(back_.data());
-    }
-
-    const Keyed& keyed_;
-    const Run& rows_;
-    uint32_t words_, last_, front_from_ = 0, front_to_ = 0, to_ = 0;
-    std::vector<int64_t> front_, back_;
-};
-
-// Going along costs some combines for each row that windows take up or leave behind on the way; by blocks an answer
-// costs some for each level.
-bool Keyed::goes_along(const Run& rows, const Anchor& first, const Anchor& last, size_t anchors, size_t window,
-                       uint32_t& last_from) const {
-    constexpr size_t kMost = size_t{1} << 28;  // bytes of suffixes
-    uint32_t from = from_of(rows, 0, first.time, window), to = to_of(rows, from, first.time);
-    last_from = from_of(rows, from, last.time, window);
-    uint32_t last_to = to_of(rows, to, last.time);
-    size_t seen = to - from, each = seen, block = shape_.block;
-    if (seen >= 4 * block) {
-        each = block;
-        for (size_t blocks = seen / block; blocks > 0; blocks /= Run::kFan)
-            each += std::min<size_t>(blocks, 2 * Run::kFan);
-    }
-    size_t left = last_from - from, taken = last_to - to;
-    if (left * plan_->words() * sizeof(int64_t) > kMost) return false;
-    return anchors * each > 2 * (left + taken + each) + anchors;
+// About how many combines a range fold of so many rows takes.
+size_t Keyed::cost_of(size_t rows) const {
+    size_t leaf = nodes_.capacity();
+    if (rows <= 2 * leaf) return rows;
+    size_t cost = leaf;
+    for (size_t blocks = rows / leaf; blocks > 0; blocks /= nodes_.fanout()) cost += nodes_.fanout();
+    return cost;
 }
 
-// Anchors of one key, in time order. Few rows are folded anew for each; many are gone along.
-void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t first, size_t last,
+// Anchors belong together as long as going over what lies between them costs less than to start again.
+size_t Keyed::end_of_run(size_t first, size_t count) const {
+    size_t gap = 2 * cost_of(spans_[first].to - spans_[first].from) + 16;
+    size_t most = kMostSuffixes / (plan_->words() * sizeof(int64_t)) + 1;
+    size_t last = first + 1;
+    for (; last < count; ++last) {
+        size_t left = spans_[last].from - spans_[last - 1].from, entered = spans_[last].to - spans_[last - 1].to;
+        if (left + entered > gap || spans_[last].from - spans_[first].from > most) break;
+    }
+    return last;
+}
+
+// A sliding pass costs O(1) combines for each row that enters or leaves; range folds cost some for each anchor.
+bool Keyed::pays(size_t first, size_t last) const {
+    const Span &oldest = spans_[first], &newest = spans_[last - 1];
+    size_t anchors = last - first, each = cost_of(oldest.to - oldest.from);
+    size_t rows = (newest.from - oldest.from) + (newest.to - oldest.to);
+    return anchors * each > 2 * (rows + each) + anchors;
+}
+
+void Keyed::answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
+                        RecordOutput& out) {
+    const Span &oldest = spans_[run.first], &newest = spans_[run.last - 1];
+    int64_t first_time = anchors[order[run.first]].time, last_time = anchors[order[run.last - 1]].time;
+    RowTree tree = tree_of(slot);
+    struct Emit {
+        Keyed& keyed;
+        const Anchor* anchors;
+        const uint32_t* order;
+        size_t base, window;
+        RecordOutput& out;
+        int64_t* room(size_t k) { return keyed.room_for(base + k, out); }
+        void put(size_t k, int64_t* record) { keyed.put(record, anchors[order[k]].time, window, order[k], out); }
+    } emit{*this, anchors, order, run.base, window, out};
+    // What all windows of the run have in common is folded once; then only rows before and after it are gone along.
+    bool common = newest.from < oldest.to;
+    RowPlace stop;
+    stop_of(first_time, stop);
+    RowCursor first(tree, first_in(first_time, window));
+    RecordStates<TreeRows, Emit> states(*plan_, shape_, algebra_,
+                                        TreeRows(nodes_, first, common ? RowCursor(tree, stop) : first), emit);
+    SlidingPass<RecordStates<TreeRows, Emit>> pass(states);
+    if (common) {
+        RowTotal total = algebra_.total();
+        Range<RowPlace> range;
+        range.start = first_in(last_time, window);
+        range.stop = stop;
+        range.stop_inside = false;
+        summaries_of(slot).fold(range, total);
+        algebra_.combines += total.combines;
+        states.make_suffixes(oldest.from, newest.from, total.words());
+        pass.begin(newest.from, oldest.to);
+    }
+    for (size_t k = run.first; k < run.last; ++k) pass.answer(k, spans_[k].from, spans_[k].to);
+}
+
+// Anchors of one key, in time order. Each run of them chooses for itself.
+void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
                        std::vector<RecordOutput>& outs) {
-    constexpr size_t kFew = 24;
-    const Run& rows = windows_[anchors[order[first]].slot].rows;
-    std::vector<int64_t> record(plan_->words());
+    uint32_t slot = anchors[order[0]].slot;
+    bool few = count == 1 || windows_[slot].rows.size <= kFewRows || anchors[order[count - 1]].time == INT64_MAX;
     for (size_t w = 0; w < frame_.sizes.size(); ++w) {
-        std::unique_ptr<Slider> slider;
-        uint32_t last_from;
-        const Anchor &oldest = anchors[order[first]], &newest = anchors[order[last - 1]];
-        if (rows.size() > kFew && goes_along(rows, oldest, newest, last - first, w, last_from))
-            slider = std::make_unique<Slider>(*this, rows, last_from);
-        uint32_t from = rows.find(first_in(anchors[order[first]].time, w), shape_), to = from;
-        for (size_t i = first; i < last; ++i) {
-            int64_t time = anchors[order[i]].time;
-            from = from_of(rows, from, time, w);
-            to = to_of(rows, std::max(from, to), time);
-            int64_t* into = plan_->timed() ? record.data() : outs[w].slot(*plan_, i, plan_->words());
-            if (slider)
-                slider->answer(from, to, into);
-            else
-                fold(rows, from, to, into);
-            if (plan_->timed()) plan_->store(into, {edge_of(time, w), time}, outs[w], order[i]);
+        RecordOutput& out = outs[w];
+        if (!few) find_spans(slot, anchors, order, count, w);
+        for (size_t first = 0; first < count;) {
+            size_t last = few ? count : end_of_run(first, count);
+            if (!few && pays(first, last)) {
+                answer_pass(slot, anchors, order, {first, last, base}, w, out);
+                first = last;
+                continue;
+            }
+            for (; first < last; ++first) {
+                int64_t time = anchors[order[first]].time, *record = room_for(base + first, out);
+                fold_window(slot, time, w, record);
+                put(record, time, w, order[first], out);
+            }
         }
     }
-    progress_->fetch_add(last - first, std::memory_order_relaxed);
+    progress_->fetch_add(count, std::memory_order_relaxed);
 }
 
 void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs) {
@@ -218,7 +324,7 @@ void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>
     for (size_t first = 0; first < order.size();) {
         size_t last = first + 1;
         while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
-        answer_key(anchors.data(), order.data(), first, last, outs);
+        answer_key(anchors.data(), order.data() + first, first, last - first, outs);
         first = last;
     }
     for (RecordOutput& out : outs) {
@@ -227,40 +333,61 @@ void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>
     }
 }
 
-Keyed::Spans Keyed::spans(const std::vector<Anchor>& anchors) const {
+// Rows between windows that no window has are not among the spans.
+Keyed::Spans Keyed::spans(const std::vector<Anchor>& anchors) {
     Spans spans{by_key_and_time(anchors), {}, {}, {}, {}};
     size_t windows = frame_.sizes.size(), count = anchors.size();
     spans.from.resize(windows * count);
     spans.to.resize(windows * count);
+    size_t widest = 0;
+    for (size_t w = 1; w < windows; ++w)
+        if (frame_.sizes[w] > frame_.sizes[widest]) widest = w;
     for (size_t first = 0; first < count;) {
-        const Run& rows = windows_[anchors[spans.order[first]].slot].rows;
-        size_t last = first, base = spans.seqs.size();
-        uint32_t lowest = rows.size(), highest = 0;
-        for (; last < count && &windows_[anchors[spans.order[last]].slot].rows == &rows; ++last) {
-            int64_t time = anchors[spans.order[last]].time;
+        uint32_t slot = anchors[spans.order[first]].slot;
+        size_t last = first + 1;
+        while (last < count && anchors[spans.order[last]].slot == slot) ++last;
+        if (windows_[slot].rows.size) {
+            const uint32_t* order = spans.order.data() + first;
+            std::vector<size_t> shifts = gather_spans(slot, anchors.data(), order, last - first, widest, spans);
             for (size_t w = 0; w < windows; ++w) {
-                uint32_t from = from_of(rows, 0, time, w), to = to_of(rows, from, time);
-                spans.from[w * count + last] = from;
-                spans.to[w * count + last] = to;
-                lowest = std::min(lowest, from);
-                highest = std::max(highest, to);
+                find_spans(slot, anchors.data(), order, last - first, w);
+                for (size_t i = 0; i < last - first; ++i) {
+                    spans.from[w * count + first + i] = static_cast<int64_t>(spans_[i].from - shifts[i]);
+                    spans.to[w * count + first + i] = static_cast<int64_t>(spans_[i].to - shifts[i]);
+                }
             }
         }
-        for (uint32_t i = lowest; i < highest; ++i) {
-            spans.seqs.push_back(Run::seq_of(rows.row(i, shape_)));
-            spans.times.push_back(rows.time(i, shape_));
-        }
-        int64_t shift = static_cast<int64_t>(base) - lowest;
-        for (size_t w = 0; w < windows; ++w)
-            for (size_t i = first; i < last; ++i) spans.from[w * count + i] += shift, spans.to[w * count + i] += shift;
         first = last;
     }
     return spans;
 }
 
-// --- tables that are all there --------------------------------------------------------------------------
+// Adds the rows of the widest windows, each once. For each anchor: its rows' ranks less their positions.
+std::vector<size_t> Keyed::gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
+                                        size_t widest, Spans& spans) {
+    find_spans(slot, anchors, order, count, widest);
+    RowCursor cursor(tree_of(slot), first_in(anchors[order[0]].time, widest));
+    std::vector<size_t> shifts(count);
+    size_t taken = spans_[0].from;
+    for (size_t i = 0; i < count; ++i) {
+        if (spans_[i].from > taken) {
+            cursor.seek(first_in(anchors[order[i]].time, widest));
+            taken = spans_[i].from;
+        }
+        for (; taken < spans_[i].to; ++taken, cursor.next()) {
+            const int64_t* row = row_at(cursor);
+            spans.seqs.push_back(RowShape::seq_of(row));
+            spans.times.push_back(row[RowShape::kTime]);
+        }
+        shifts[i] = taken - spans.seqs.size();
+    }
+    return shifts;
+}
 
-bool Keyed::rolls(const Column& inputs) const {
+// --- tables that are complete ---------------------------------------------------------------------------
+
+// Common ops go along their columns one by one; others go along rows as records.
+bool Keyed::is_common(const Column& inputs) const {
     for (size_t i = 0; i < inputs.input_count; ++i)
         if (inputs.inputs[i].nulls) return false;
     for (const Op& op : plan_->ops())
@@ -269,55 +396,106 @@ bool Keyed::rolls(const Column& inputs) const {
 }
 
 bool Keyed::roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs) {
-    if (!rolls(inputs)) return false;
-    *progress_ = 0;
-    auto earlier = [&](uint32_t a, uint32_t b) { return times[a] < times[b]; };
-    for (size_t first = 0; first < order_.size();) {
+    bool common = is_common(inputs);
+    auto end_of_key = [&](size_t first) {
         size_t last = first + 1;
         while (last < order_.size() && slots_[order_[last]] == slots_[order_[first]]) ++last;
+        return last;
+    };
+    size_t most = 4 * kMostSuffixes / (plan_->words() * sizeof(int64_t));
+    for (size_t first = 0, last; !common && first < order_.size(); first = last)
+        if ((last = end_of_key(first)) - first > most) return false;
+    *progress_ = 0;
+    auto earlier = [&](uint32_t a, uint32_t b) { return times[a] < times[b]; };
+    for (size_t first = 0, last; first < order_.size(); first = last) {
+        last = end_of_key(first);
         auto begin = order_.begin() + static_cast<ptrdiff_t>(first),
              end = order_.begin() + static_cast<ptrdiff_t>(last);
         bool sorted = std::is_sorted(begin, end, earlier);
         if (!sorted) std::stable_sort(begin, end, earlier);
         bool whole = sorted && last - first == order_.size();  // one key: rows lie as they are
-        roll_key(times, whole ? nullptr : order_.data() + first, last - first, inputs, outs);
-        first = last;
+        roll_key(times, whole ? nullptr : order_.data() + first, last - first, common, inputs, outs);
+    }
+    for (RecordOutput& out : outs) {
+        out.flush();
+        out.places = nullptr;
     }
     return true;
 }
 
-void Keyed::roll_key(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs,
-                     std::vector<RecordOutput>& outs) const {
+void Keyed::roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
+                     std::vector<RecordOutput>& outs) {
     auto time = [&](size_t i) { return times[order ? order[i] : i]; };
     bool left = frame_.closed_left;
     std::vector<uint32_t> from(count), to(count);
     for (size_t i = 0, edge = 0; i < count; to[i++] = static_cast<uint32_t>(edge))
         while (edge < count && (left ? time(edge) < time(i) : time(edge) <= time(i))) ++edge;
+    if (!common) fill_table(times, order, count, inputs);
     for (size_t w = 0; w < frame_.sizes.size(); ++w) {
         for (size_t i = 0, edge = 0; i < count; from[i++] = static_cast<uint32_t>(edge)) {
             int64_t start;
             if (__builtin_sub_overflow(time(i), frame_.sizes[w], &start)) continue;  // nothing is older
             while (edge < count && (left ? time(edge) < start : time(edge) <= start)) ++edge;
         }
-        size_t at = 0;
-        RecordOutput& out = outs[w];
-        for (size_t p = 0; p < plan_->parts(); ++p) {
-            const Op& op = plan_->ops()[p];
-            int64_t* columns[] = {out.words + at * out.rows, out.words + (at + 1) * out.rows};
-            uint8_t* there = out.there + p * out.rows;
-            if (op.words) {
-                const int64_t* words = inputs.inputs[op.inputs[0]].words;
-                slide_common(op, words, order, {from.data(), to.data(), count}, columns, there);
-            } else {
-                for (size_t i = 0; i < count; ++i) {
-                    columns[0][order ? order[i] : i] = to[i] > from[i] ? to[i] - from[i] : 0;
-                    there[order ? order[i] : i] = 1;
-                }
-            }
-            at += op.outputs;
-        }
+        Frames frames{from.data(), to.data(), count};
+        if (common)
+            roll_columns(order, frames, inputs, outs[w]);
+        else
+            roll_records(times, order, frames, w, outs[w]);
         progress_->fetch_add(count, std::memory_order_relaxed);
     }
+}
+
+void Keyed::roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const {
+    size_t at = 0;
+    for (size_t p = 0; p < plan_->parts(); ++p) {
+        const Op& op = plan_->ops()[p];
+        int64_t* columns[] = {out.words + at * out.rows, out.words + (at + 1) * out.rows};
+        uint8_t* there = out.there + p * out.rows;
+        if (op.words) {
+            slide_common(op, inputs.inputs[op.inputs[0]].words, order, frames, columns, there);
+        } else {
+            for (size_t i = 0; i < frames.count; ++i) {
+                size_t place = order ? order[i] : i;
+                columns[0][place] = frames.to[i] > frames.from[i] ? frames.to[i] - frames.from[i] : 0;
+                there[place] = 1;
+            }
+        }
+        at += op.outputs;
+    }
+}
+
+// The rows of a key in order, as a tree would hold them.
+void Keyed::fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs) {
+    table_rows_.resize(count * shape_.stride);
+    batch_seq_ = 0;
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t row = order ? order[i] : static_cast<uint32_t>(i);
+        fill(table_rows_.data() + i * shape_.stride, {times[row], row}, inputs, row);
+    }
+}
+
+void Keyed::roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
+                         RecordOutput& out) {
+    struct Emit {
+        Keyed& keyed;
+        const int64_t* times;
+        const uint32_t* order;
+        size_t window;
+        RecordOutput& out;
+        int64_t* room(size_t k) { return keyed.room_for(k, out); }
+        void put(size_t k, int64_t* record) {
+            uint32_t place = order ? order[k] : static_cast<uint32_t>(k);
+            keyed.put(record, times[place], window, place, out);
+        }
+    } emit{*this, times, order, window, out};
+    out.flush();  // of the key before, whose order was another
+    out.places = order;
+    TableRows rows(table_rows_.data(), shape_.stride);
+    RecordStates<TableRows, Emit> states(*plan_, shape_, algebra_, rows, emit);
+    SlidingPass<RecordStates<TableRows, Emit>> pass(states);
+    for (size_t k = 0; k < frames.count; ++k) pass.answer(k, frames.from[k], frames.to[k]);
+    out.flush();
 }
 
 }  // namespace sash

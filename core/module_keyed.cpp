@@ -44,6 +44,8 @@ void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, 
     frame.pane_offset = number_in(asked, "pane_offset");
     frame.merged = truth_in(asked, "merged");
     frame.rounded = truth_in(asked, "rounded");
+    frame.leaf_capacity = static_cast<uint32_t>(number_in(asked, "leaf_capacity"));
+    frame.fanout = static_cast<uint32_t>(number_in(asked, "fanout"));
     new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), std::move(frame)), {}, {}, {}};
 }
 
@@ -222,18 +224,9 @@ void show_anchors(KeyedEngine& engine, nb::handle into, bool times) {
 // Which of so many keys each anchor has, and those keys' columns: (there, bytes, offsets) each. A width of 0 is text.
 nb::list anchor_keys(KeyedEngine& engine, const std::vector<uint32_t>& widths, nb::handle places) {
     Bytes bytes(places, true);
-    int64_t* place = data_of<int64_t>(bytes);
-    std::vector<int64_t> known;
     std::vector<const std::string*> keys;
-    for (size_t i = 0; i < engine.anchors.size(); ++i) {
-        uint32_t slot = engine.anchors[i].slot;
-        if (known.size() <= slot) known.resize(slot + 1, -1);
-        if (known[slot] < 0) {
-            known[slot] = static_cast<int64_t>(keys.size());
-            keys.push_back(&engine.keyed.key_of(slot));
-        }
-        place[i] = known[slot];
-    }
+    for (uint32_t slot : engine.keyed.keys_of(engine.anchors, data_of<int64_t>(bytes)))
+        keys.push_back(&engine.keyed.key_of(slot));
     nb::list columns;
     for (const KeyParts& parts : split_keys(keys, widths))
         columns.append(nb::make_tuple(bytes_of(parts.there), bytes_of(parts.values), bytes_of(parts.offsets)));
@@ -332,6 +325,16 @@ void bind_keyed(nb::module_& m) {
                          int64_t time;
                          return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
                      })
+        .def("check", [](KeyedEngine& e) { e.keyed.check(); })
+        .def(
+            "nodes",
+            [](KeyedEngine& e, size_t row) {
+                if (row >= e.keyed.batch_slots().size()) fail(ErrorKind::argument, "row: the batch has no such row.");
+                return python(e.keyed.nodes(e.keyed.batch_slots()[row]));
+            },
+            "row"_a)
+        .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })
+        .def_prop_ro("repairs", [](KeyedEngine& e) { return e.keyed.repairs(); })
         .def("mark_all", [](KeyedEngine& e) { e.keyed.mark_all(); })
         .def_prop_ro("live_bytes", [](KeyedEngine& e) { return e.keyed.live_bytes(); })
         .def_prop_ro("progress", [](KeyedEngine& e) { return e.keyed.progress(); })

@@ -44,7 +44,7 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
 
 // In `fiba` an inner node's keys part its children, and an aggregate that is stale, or covered by a spine, is None.
 template <class Time, class Monoid>
-Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
+Ref node_of(Fiba<Time, Monoid>& tree, const tree::Node* node, uint32_t level, const Ref& aggregate,
             const TimeFormat& format) {
     using Tree = Fiba<Time, Monoid>;
     Ref keys = python_list(), values = python_list(), children = python_list();
@@ -63,8 +63,8 @@ Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, co
         }
     }
     const char* spine = nullptr;
-    if (node == tree.spines().right[level]) spine = "right";
-    if (node == tree.spines().left[level]) spine = "left";
+    if (node == tree.spines().right(level)) spine = "right";
+    if (node == tree.spines().left(level)) spine = "left";
     if (level == tree.height()) spine = "root";
     Ref dict = Ref::checked(PyDict_New());
     set_item(dict, "keys", keys);

@@ -325,6 +325,17 @@ void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others
 void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* first, const int64_t* others,
                    size_t stride, size_t count);
 
+// The rows in each window of a table in order, from `from` to `to`, neither of which ever goes back.
+struct Frames {
+    const uint32_t* from;
+    const uint32_t* to;
+    size_t count;
+};
+// The results of one op for every frame, of input words that may lie in another order; result k goes to place k of that
+// order. False where the op is none of the common ones.
+bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
+                  int64_t* const* columns, uint8_t* there);
+
 const std::vector<OpTable>& common_ops();
 const std::vector<OpTable>& number_ops();
 const std::vector<OpTable>& moment_ops();

@@ -1,6 +1,6 @@
 #include "ops_common.hpp"
 
-#include "sorted.hpp"
+#include "sliding.hpp"
 
 namespace sash {
 
@@ -31,74 +31,75 @@ bool with_steps(Step step, Run&& run) {
     }
 }
 
-// Two stacks: suffixes of the older rows, and one running state of the newer ones.
+// The states of one op along a column of words, which may lie in another order.
 template <class T>
-class Sliding {
+class ColumnStates {
    public:
     using State = typename T::State;
-    Sliding(const Op& op, const int64_t* words, const uint32_t* order) : op_(op), words_(words), order_(order) {}
+    ColumnStates(const Op& op, const int64_t* words, const uint32_t* order, int64_t* const* columns, uint8_t* there)
+        : op_(op), words_(words), order_(order), columns_(columns), there_(there) {}
 
-    // The state of rows from `from` to `to`, which is not empty.
-    State answer(uint32_t from, uint32_t to) {
-        if (from >= fed_) {
-            fed_ = middle_ = from;
-            some_ = false;
-        }
-        for (; fed_ < to; ++fed_) feed();
-        if (from > middle_) flip(from);
-        if (from == middle_) return back_;
-        State state = front_[from - front_from_];
-        if (some_) T::join(op_, state, back_);
-        return state;
+    void restart(size_t) { some_ = false; }
+    void feed(size_t from, size_t to) {
+        if (!some_) back_ = at(from++), some_ = true;
+        for (; from < to; ++from) T::add(op_, back_, word(from), 0, 0);
     }
-
-   private:
-    State at(uint32_t row) const { return T::of(op_, words_[order_ ? order_[row] : row], 0, 0); }
-    void feed() {
-        if (some_)
-            T::add(op_, back_, words_[order_ ? order_[fed_] : fed_], 0, 0);
-        else
-            back_ = at(fed_), some_ = true;
-    }
-    void flip(uint32_t from) {
+    void flip(size_t from, size_t to) {
         front_from_ = from;
-        middle_ = fed_;
-        front_.resize(middle_ - from);
-        for (uint32_t row = middle_; row-- > from;) {
+        front_.resize(to - from);
+        for (size_t row = to; row-- > from;) {
             State state = at(row);
-            if (row + 1 < middle_) T::join(op_, state, front_[row + 1 - from]);
+            if (row + 1 < to) T::join(op_, state, front_[row + 1 - from]);
             front_[row - from] = state;
         }
         some_ = false;
+    }
+    void answer(size_t k, size_t from, bool back) {
+        State state = front_[from - front_from_];
+        if (back) T::join(op_, state, back_);
+        put(k, state);
+    }
+    void answer_back(size_t k) { put(k, back_); }
+    void answer_none(size_t k) {
+        size_t place = order_ ? order_[k] : k;
+        there_[place] = 0;
+        for (size_t j = 0; j < T::result_words; ++j) columns_[j][place] = 0;
+    }
+
+   private:
+    int64_t word(size_t row) const { return words_[order_ ? order_[row] : row]; }
+    State at(size_t row) const { return T::of(op_, word(row), 0, 0); }
+    void put(size_t k, const State& state) {
+        int64_t out[T::result_words] = {};
+        size_t place = order_ ? order_[k] : k;
+        there_[place] = T::lower(op_, state, {}, out);
+        for (size_t j = 0; j < T::result_words; ++j) columns_[j][place] = out[j];
     }
 
     const Op& op_;
     const int64_t* words_;
     const uint32_t* order_;
+    int64_t* const* columns_;
+    uint8_t* there_;
     std::vector<State> front_;
     State back_{};
     bool some_ = false;
-    uint32_t front_from_ = 0, middle_ = 0, fed_ = 0;
+    size_t front_from_ = 0;
 };
 
 template <class T>
-void slide_rows(SmallOp<T>, const Op& op, const int64_t* words, const uint32_t* order, const Stretches& stretches,
+void slide_rows(SmallOp<T>, const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
                 int64_t* const* columns, uint8_t* there) {
-    Sliding<T> sliding(op, words, order);
-    for (size_t k = 0; k < stretches.count; ++k) {
-        int64_t out[T::result_words] = {};
-        size_t place = order ? order[k] : k;
-        uint32_t from = stretches.from[k], to = stretches.to[k];
-        there[place] = from < to && T::lower(op, sliding.answer(from, to), {}, out);
-        for (size_t j = 0; j < T::result_words; ++j) columns[j][place] = out[j];
-    }
+    ColumnStates<T> states(op, words, order, columns, there);
+    SlidingPass<ColumnStates<T>> pass(states);
+    for (size_t k = 0; k < frames.count; ++k) pass.answer(k, frames.from[k], frames.to[k]);
 }
 
 }  // namespace
 
-bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Stretches& stretches,
+bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
                   int64_t* const* columns, uint8_t* there) {
-    return with_steps(op.step, [&](auto steps) { slide_rows(steps, op, words, order, stretches, columns, there); });
+    return with_steps(op.step, [&](auto steps) { slide_rows(steps, op, words, order, frames, columns, there); });
 }
 
 void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, size_t count) {

@@ -22,6 +22,7 @@ Values = Callable[[list[str], NDArray[np.int64]], Any]  # columns by name, of ro
 _ORDERED = ("min", "max", "first", "last")  # give a value of their column, whatever it holds
 _LISTED = ("first_k", "last_k", "top_k", "bottom_k")
 _SKETCHES = ("kll", "frequent_items", "theta", "cpc")
+NODE_SIZES = (0, 0)  # most rows of a leaf and most children of a node; 0: what suits the rows. Tests make them tiny.
 _WIDEST_PANE = 64  # words of a record: where it is larger, rows are kept singly
 
 
@@ -97,6 +98,8 @@ class Definition:
             "pane_offset": 0 if grid is None else grid.pane_offset,
             "merged": False,
             "rounded": asked.resolution is not None,
+            "leaf_capacity": NODE_SIZES[0],
+            "fanout": NODE_SIZES[1],
         }
         engine = self._made(frame)
         if grid is not None and self._merges(asked, engine.record_words):

@@ -81,6 +81,25 @@ class KeyedWindows:
         with self._lock:
             return tables.arrow().table({}) if self._stream is None else self._stream.flush()
 
+    def check_invariants(self) -> None:
+        """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows held).
+
+        Order and occupancy of every key's tree, row counts, every summary, and what is due when.
+        """
+        with self._lock:
+            if self._stream is not None:
+                self._stream.engine.check()
+
+    @property
+    def combines(self) -> int:
+        """How many rows and partial aggregates were combined so far."""
+        return 0 if self._stream is None else self._stream.engine.combines
+
+    @property
+    def repairs(self) -> int:
+        """How many of those combines made or changed the stored summaries of a key's tree."""
+        return 0 if self._stream is None else self._stream.engine.repairs
+
     def to_bytes(self) -> bytes:
         """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
         with self._lock:

@@ -1,4 +1,4 @@
-// The aggregates of `fiba`: what is kept, what an update makes stale, and how a query repairs it.
+// The ends of `fiba`: finger stacks and spine aggregates, which make a query of the whole window O(1).
 //
 // A query reads three parts:
 //   suffix   of the left finger leaf, from its oldest entry to its end     one aggregate per entry, like a stack
@@ -16,59 +16,69 @@
 // leaves nothing wrong behind.
 #pragma once
 
-#include "fiba_nodes.hpp"
+#include "error.hpp"
+#include "tree/summaries.hpp"
+#include "tree/typed_nodes.hpp"
 
 namespace sash::fiba {
 
-inline constexpr uint32_t kMostLevels = 48;  // every level at least doubles
+using tree::clear_slot;
+using tree::low_bits;
+using tree::Node;
+
 inline constexpr uint32_t kNone = UINT32_MAX;
 
+// How the summaries of `fiba` are combined: by its monoid.
+template <class Nodes, class Monoid>
+struct Algebra {
+    using Total = Fold<Monoid>;
+    using Leaf = typename Nodes::Leaf;
+    using Inner = typename Nodes::Inner;
+    Monoid& monoid;
+
+    Total total() { return Total(monoid); }
+    void add_entries(Total& total, const Leaf* leaf, uint32_t from, uint32_t to) {
+        total.append_entries(leaf->entries + from, to - from);
+    }
+    void add_summaries(Total& total, const Inner* node, uint32_t from, uint32_t to) {
+        total.append_aggs(node->aggs + from, to - from);
+    }
+    void add_total(Total& total, Total& other) { total.append(other.get()); }
+    void store(Total& total, Inner* node, uint32_t index) { node->aggs[index] = std::move(total.get()); }
+};
+
 template <class TimeType, class MonoidType>
-class Aggregates {
+class Ends {
    public:
     using Time = TimeType;
     using Monoid = MonoidType;
     using Entry = typename Monoid::Entry;
     using Agg = typename Monoid::Agg;
-    using LeafNode = Leaf<Time, Entry>;
-    using InnerNode = Inner<Time, Agg>;
+    using Nodes = tree::TypedNodes<Time, Entry, Agg>;
+    using LeafNode = typename Nodes::Leaf;
+    using InnerNode = typename Nodes::Inner;
+    using Spines = typename Nodes::Spines;
+    using Summaries = tree::Summaries<Nodes, Algebra<Nodes, Monoid>>;
 
-    // The nodes at both edges of the tree, by level; at the root's level they are the same.
-    struct Spines {
-        Node* left[kMostLevels] = {};
-        Node* right[kMostLevels] = {};
-        uint32_t height = 0;
-
-        Node* root() const { return right[height]; }
-        void reset(Node* root, uint32_t root_level) {
-            height = root_level;
-            left[height] = right[height] = root;
-            for (uint32_t level = height; level > 0; --level) {
-                auto *l = static_cast<InnerNode*>(left[level]), *r = static_cast<InnerNode*>(right[level]);
-                left[level - 1] = l->children[0];
-                right[level - 1] = r->children[r->count - 1];
-            }
-        }
-    };
-
-    Aggregates(Monoid monoid, const Spines& spines, uint32_t capacity)
-        : monoid_(std::move(monoid)), spines_(spines), suffix_(capacity), prefix_(capacity) {}
-    Aggregates(const Aggregates& other, const Spines& spines)
-        : monoid_(other.monoid_), spines_(spines), suffix_(other.suffix_.size()), prefix_(other.prefix_.size()) {}
+    Ends(Monoid monoid, const Nodes& nodes, const Spines& spines)
+        : monoid_(std::move(monoid)),
+          spines_(spines),
+          algebra_{monoid_},
+          summaries_(nodes, spines, algebra_),
+          suffix_(nodes.capacity()),
+          prefix_(nodes.capacity()) {}
+    Ends(const Ends& other, const Nodes& nodes, const Spines& spines) : Ends(other.monoid_, nodes, spines) {}
+    Ends(const Ends&) = delete;
 
     Monoid& monoid() { return monoid_; }
-
-    bool is_finger(const LeafNode* leaf) const { return leaf == spines_.left[0] || leaf == spines_.right[0]; }
-    bool on_spine(const Node* node, uint32_t level) const {
-        return node == spines_.left[level] || node == spines_.right[level];
-    }
+    Summaries& summaries() { return summaries_; }
 
     // --- what updates say -----------------------------------------------------------------------------
 
     void forget() { height_changed(); }
 
     void height_changed() {
-        uint32_t height = spines_.height;
+        uint32_t height = spines_.height();
         for (Side* side : {&left_, &right_}) {
             if (side->own.size() < height) {
                 side->own.resize(height);
@@ -85,38 +95,38 @@ class Aggregates {
     }
     void left_finger_moved() {
         forget_suffix();
-        if (spines_.height == 0) forget_prefix();
+        if (spines_.height() == 0) forget_prefix();
     }
     void right_finger_moved() {
         forget_prefix();
-        if (spines_.height == 0) forget_suffix();
+        if (spines_.height() == 0) forget_suffix();
     }
     void finger_rewritten(const LeafNode* leaf) {
-        if (leaf == spines_.left[0]) left_finger_moved();
-        if (leaf == spines_.right[0]) right_finger_moved();
+        if (leaf == spines_.left(0)) left_finger_moved();
+        if (leaf == spines_.right(0)) right_finger_moved();
     }
 
     // What a node on a spine holds besides its child on the spine has changed.
     void spine_changed(const Node* node, uint32_t level) {
         middle_changed();
-        if (level == spines_.height) {
+        if (level == spines_.height()) {
             inner_valid_ = false;
             clear_slot(inner_);
-        } else if (node == spines_.left[level]) {
+        } else if (node == spines_.left(level)) {
             left_.change(level);
         } else {
             right_.change(level);
         }
     }
     void level_changed(uint32_t level) {
-        spine_changed(spines_.left[level], level);
-        spine_changed(spines_.right[level], level);
+        spine_changed(spines_.left(level), level);
+        spine_changed(spines_.right(level), level);
     }
 
     // The oldest entry has left the left finger.
     void popped_front(const LeafNode* leaf) {
         clear_slot(suffix_[leaf->begin - 1]);
-        if (spines_.height > 0 || suffix_to_ == kNone || leaf->begin <= suffix_to_) return;
+        if (spines_.height() > 0 || suffix_to_ == kNone || leaf->begin <= suffix_to_) return;
         forget_prefix();
         suffix_from_ = suffix_to_ = leaf->end;  // the flip
         start_prefix(leaf->end);
@@ -130,12 +140,13 @@ class Aggregates {
 
     // --- what they say where order does not matter: then what comes in can simply join what is known ---
 
-    bool commutes() const {
+    bool joins() const {
         if constexpr (Monoid::is_record)
             return monoid_.joins();
         else
             return Monoid::commutes;
     }
+    void join(InnerNode* node, uint32_t index, const Entry& entry) { monoid_.append_entry(node->aggs[index], entry); }
 
     // `more` was merged into an entry of a finger.
     void joined_at(const LeafNode* leaf, uint32_t position, const Entry& more) {
@@ -147,7 +158,7 @@ class Aggregates {
 
     // An entry came to `position` of a finger, for which those before it have moved left, or those behind it right.
     void inserted(const LeafNode* leaf, uint32_t position, bool before, const Entry& entry) {
-        if (!commutes() || !in_prefix(leaf, position) || (before && spines_.height == 0))
+        if (!joins() || !in_prefix(leaf, position) || (before && spines_.height() == 0))
             return moved(leaf, position, before);
         if (prefix_to_ == kNone) return;
         bool inside = before ? position + 1 < prefix_to_ : position < prefix_to_;
@@ -163,10 +174,10 @@ class Aggregates {
 
     // An entry came in below a node on a spine, all of which was known, and has joined the child it came into.
     void joined(const Node* node, uint32_t level, const Entry& entry) {
-        if (level == spines_.height) {
+        if (level == spines_.height()) {
             if (inner_valid_) monoid_.append_entry(inner_, entry);
         } else {
-            Side& side = node == spines_.left[level] ? left_ : right_;
+            Side& side = node == spines_.left(level) ? left_ : right_;
             if (side.own_valid >> level & 1) monoid_.append_entry(side.own[level], entry);
             for (uint32_t k = std::max(1u, side.cum_from); k <= level; ++k) monoid_.append_entry(side.cum[k], entry);
         }
@@ -182,19 +193,24 @@ class Aggregates {
         if (prefix && before) right_finger_moved();
     }
 
-    // The aggregate of the right finger leaf, where all of it is known already.
-    const Agg* known_prefix() const {
-        auto* leaf = static_cast<const LeafNode*>(spines_.right[0]);
-        bool known = spines_.height > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
-        return known && leaf->count() ? &whole_prefix(leaf) : nullptr;
+    // The right finger leaf has been filled and another one follows it: what is known of it becomes its summary.
+    std::optional<Agg> keep_prefix() const {
+        auto* leaf = static_cast<const LeafNode*>(spines_.right(0));
+        bool known = spines_.height() > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
+        return known && leaf->count() ? std::optional<Agg>(whole_prefix(leaf)) : std::nullopt;
+    }
+    void give_prefix(std::optional<Agg>& kept, InnerNode* parent, uint32_t index) {
+        if (!kept) return;
+        parent->aggs[index] = std::move(*kept);
+        parent->set_valid(index);
     }
 
     // --- what queries read -------------------------------------------------------------------------------
 
     Agg whole() {
-        if (spines_.height == 0) return one_leaf();
+        if (spines_.height() == 0) return one_leaf();
         if constexpr (Monoid::is_record)
-            if (commutes()) {
+            if (joins()) {
                 Agg agg;
                 whole_into(agg);
                 return agg;
@@ -211,7 +227,7 @@ class Aggregates {
 
     // A record's, made where it is wanted. A wide one starts from its widest part, and a small one takes two at once.
     void whole_into(Agg& agg) {
-        if (spines_.height == 0 || !commutes()) {
+        if (spines_.height() == 0 || !joins()) {
             agg = whole();
             return;
         }
@@ -233,12 +249,6 @@ class Aggregates {
         }
     }
 
-    // The entries of a subtree that are in range. At most two chains of calls go down; between them whole children are
-    // taken. A child on a spine has no aggregate of its own, but lies at the edge of the window and so of the range.
-    void fold_range(Node* node, uint32_t level, const Range<Time>& range, Fold<Monoid>& fold) {
-        fold_part(node, level, range, range.start.has_value(), range.stop.has_value(), fold);
-    }
-
     template <class Visit>
     void visit(Visit&& f) const {
         for (const std::vector<Agg>* aggs : {&suffix_, &prefix_, &left_.own, &left_.cum, &right_.own, &right_.cum})
@@ -250,8 +260,12 @@ class Aggregates {
     // --- proof ---------------------------------------------------------------------------------------------
 
     void check();
-    // Recomputes what an inner node says of child i, which must be no spine node.
-    Agg recomputed(Node* node, uint32_t level);
+    // Is the summary of child i that of what it covers?
+    void check_summary(InnerNode* node, uint32_t level, uint32_t index) {
+        Fold<Monoid> fold(monoid_);
+        summaries_.recompute(node->children[index], level - 1, fold);
+        require(monoid_.same(node->aggs[index], fold.get()), "a summary is that of what it covers");
+    }
 
    private:
     struct Side {
@@ -274,8 +288,8 @@ class Aggregates {
         if (!middle_valid_) repair_middle();
     }
 
-    LeafNode* left_leaf() const { return static_cast<LeafNode*>(spines_.left[0]); }
-    LeafNode* right_leaf() const { return static_cast<LeafNode*>(spines_.right[0]); }
+    LeafNode* left_leaf() const { return static_cast<LeafNode*>(spines_.left(0)); }
+    LeafNode* right_leaf() const { return static_cast<LeafNode*>(spines_.right(0)); }
 
     // --- the finger leaves: stacks --------------------------------------------------------------------------
 
@@ -298,11 +312,11 @@ class Aggregates {
     }
 
     bool in_suffix(const LeafNode* leaf, uint32_t position) const {
-        if (spines_.height > 0) return leaf == spines_.left[0];
+        if (spines_.height() > 0) return leaf == spines_.left(0);
         return suffix_to_ != kNone && position < suffix_to_;
     }
     bool in_prefix(const LeafNode* leaf, uint32_t position) const {
-        if (spines_.height > 0) return leaf == spines_.right[0];
+        if (spines_.height() > 0) return leaf == spines_.right(0);
         return suffix_to_ != kNone && position >= suffix_to_;
     }
     void keep_suffix_after(uint32_t position) {
@@ -312,15 +326,15 @@ class Aggregates {
     }
     void keep_prefix_before(uint32_t position) {
         if (prefix_to_ == kNone) return;
-        if (commutes() && position >= prefix_to_) return;
-        prefix_to_ = std::min(commutes() ? stack_to_ : prefix_to_, position);
+        if (joins() && position >= prefix_to_) return;
+        prefix_to_ = std::min(joins() ? stack_to_ : prefix_to_, position);
         start_total();
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
     }
     // The prefix is known up to prefix_to_, entry by entry.
     void start_total() {
         stack_to_ = prefix_to_;
-        if (commutes() && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
+        if (joins() && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
     }
     void start_prefix(uint32_t position) {
         prefix_from_ = prefix_to_ = position;
@@ -353,14 +367,14 @@ class Aggregates {
     }
 
     void extend_prefix(const LeafNode* leaf, AtWork<Monoid>& monoid) {
-        if (!commutes() || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
+        if (!joins() || prefix_to_ + 1 != leaf->end || prefix_from_ == prefix_to_) return extend_prefix_far(leaf);
         monoid->append_entry(total_, leaf->entries[prefix_to_]);
         if (stacks && stack_to_ == prefix_to_) prefix_[stack_to_++] = total_;
         ++prefix_to_;
     }
 
     SASH_RARE void extend_prefix_far(const LeafNode* leaf) {
-        if (commutes() && (stack_to_ < prefix_to_ || !stacks)) {  // only the total goes on
+        if (joins() && (stack_to_ < prefix_to_ || !stacks)) {  // only the total goes on
             Fold<Monoid> fold(monoid_);
             if (prefix_from_ < prefix_to_) fold.append(total_);
             fold.append_entries(leaf->entries + prefix_to_, leaf->end - prefix_to_);
@@ -380,7 +394,7 @@ class Aggregates {
         }
         start_total();
     }
-    const Agg& whole_prefix(const LeafNode* leaf) const { return commutes() ? total_ : prefix_[leaf->end - 1]; }
+    const Agg& whole_prefix(const LeafNode* leaf) const { return joins() ? total_ : prefix_[leaf->end - 1]; }
 
     Agg one_leaf() {
         LeafNode* leaf = left_leaf();
@@ -399,11 +413,11 @@ class Aggregates {
     // --- the middle: spines ----------------------------------------------------------------------------------
 
     SASH_RARE void repair_middle() {
-        uint32_t height = spines_.height;
+        uint32_t height = spines_.height();
         if (!inner_valid_) {
             auto* root = static_cast<InnerNode*>(spines_.root());
             Fold<Monoid> fold(monoid_);
-            fold_children(root, height, 1, root->count - 1, fold);
+            summaries_.fold_children(root, height, 1, root->count - 1, fold);
             inner_some_ = fold.some();
             if (inner_some_) inner_ = std::move(fold.get());
             inner_valid_ = true;
@@ -420,17 +434,17 @@ class Aggregates {
     }
 
     SASH_RARE void repair_left(uint32_t level) {
-        auto* node = static_cast<InnerNode*>(spines_.left[level]);
+        auto* node = static_cast<InnerNode*>(spines_.left(level));
         if (!(left_.own_valid >> level & 1)) repair_own(left_, node, level, 1, node->count);
         Agg agg = left_.own[level];
-        if (level + 1 < spines_.height) monoid_.append(agg, left_.cum[level + 1]);
+        if (level + 1 < spines_.height()) monoid_.append(agg, left_.cum[level + 1]);
         left_.cum[level] = std::move(agg);
     }
 
     SASH_RARE void repair_right(uint32_t level) {
-        auto* node = static_cast<InnerNode*>(spines_.right[level]);
+        auto* node = static_cast<InnerNode*>(spines_.right(level));
         if (!(right_.own_valid >> level & 1)) repair_own(right_, node, level, 0, node->count - 1);
-        if (level + 1 < spines_.height) {
+        if (level + 1 < spines_.height()) {
             Agg agg = right_.cum[level + 1];
             monoid_.append(agg, right_.own[level]);
             right_.cum[level] = std::move(agg);
@@ -441,55 +455,15 @@ class Aggregates {
 
     SASH_RARE void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
         Fold<Monoid> fold(monoid_);
-        fold_children(node, level, begin, end, fold);
+        summaries_.fold_children(node, level, begin, end, fold);
         side.own[level] = std::move(fold.get());
         side.own_valid |= uint64_t{1} << level;
     }
 
-    SASH_RARE void fold_children(InnerNode* node, uint32_t level, uint32_t begin, uint32_t end, Fold<Monoid>& fold) {
-        for (uint64_t stale = low_bits(end) & ~low_bits(begin) & ~node->valid; stale; stale &= stale - 1)
-            repair_child(node, level, static_cast<uint32_t>(__builtin_ctzll(stale)));
-        fold.append_aggs(node->aggs + begin, end - begin);
-    }
-
-    SASH_RARE void repair_child(InnerNode* node, uint32_t level, uint32_t index) {
-        Fold<Monoid> fold(monoid_);
-        if (level == 1) {
-            auto* leaf = static_cast<LeafNode*>(node->children[index]);
-            fold.append_entries(leaf->entries + leaf->begin, leaf->count());
-        } else {
-            auto* child = static_cast<InnerNode*>(node->children[index]);
-            fold_children(child, level - 1, 0, child->count, fold);
-        }
-        node->aggs[index] = std::move(fold.get());
-        node->set_valid(index);
-    }
-
-    // --- stretches ----------------------------------------------------------------------------------------------
-
-    void fold_part(Node* node, uint32_t level, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {
-        if (level == 0) return fold_leaf(static_cast<LeafNode*>(node), range, below, above, fold);
-        auto* at = static_cast<InnerNode*>(node);
-        uint32_t low = below ? child_of(at, *range.start) : 0;
-        uint32_t high = above ? child_of(at, *range.stop) : at->count - 1;
-        for (uint32_t i = low; i <= high && i < at->count; ++i) {
-            bool from = below && i == low, to = above && i == high;
-            if (from || to || on_spine(at->children[i], level - 1))
-                fold_part(at->children[i], level - 1, range, from, to, fold);
-            else
-                fold_children(at, level, i, i + 1, fold);
-        }
-    }
-
-    void fold_leaf(LeafNode* leaf, const Range<Time>& range, bool below, bool above, Fold<Monoid>& fold) {
-        uint32_t from = leaf->begin, to = leaf->end;
-        while (below && from < to && !range.after_start(leaf->times()[from])) ++from;
-        while (above && from < to && !range.before_stop(leaf->times()[to - 1])) --to;
-        fold.append_entries(leaf->entries + from, to - from);
-    }
-
     Monoid monoid_;
     const Spines& spines_;
+    Algebra<Nodes, Monoid> algebra_;
+    Summaries summaries_;
     std::vector<Agg> suffix_, prefix_;
     uint32_t suffix_from_ = kNone,
              suffix_to_ = kNone;  // suffix_[i] is that of [i, suffix_to_), for i from suffix_from_
@@ -505,28 +479,14 @@ class Aggregates {
 
 // --- proof -------------------------------------------------------------------------------------------
 
-template <class Time, class Monoid>
-auto Aggregates<Time, Monoid>::recomputed(Node* node, uint32_t level) -> Agg {
-    Fold<Monoid> fold(monoid_);
-    if (level == 0) {
-        auto* leaf = static_cast<LeafNode*>(node);
-        for (uint32_t i = leaf->begin; i < leaf->end; ++i) fold.append_entry(leaf->entries[i]);
-    } else {
-        auto* inner = static_cast<InnerNode*>(node);
-        for (uint32_t i = 0; i < inner->count; ++i)
-            fold.append(inner->is_valid(i) ? inner->aggs[i] : recomputed(inner->children[i], level - 1));
-    }
-    return std::move(fold.get());
-}
-
 // Compares everything that is marked as right with a recomputation from what it is made of.
 template <class Time, class Monoid>
-void Aggregates<Time, Monoid>::check() {
+void Ends<Time, Monoid>::check() {
     if (suffix_to_ != kNone) {
         Fold<Monoid> fold(monoid_);
         const LeafNode* leaf = left_leaf();
         require(suffix_to_ <= leaf->end, "the suffix ends within its leaf");
-        require(spines_.height == 0 || suffix_to_ == leaf->end, "the left finger's suffix reaches to its end");
+        require(spines_.height() == 0 || suffix_to_ == leaf->end, "the left finger's suffix reaches to its end");
         for (uint32_t i = suffix_to_; i-- > std::max(suffix_from_, leaf->begin);) {
             fold.prepend(monoid_.of(leaf->entries[i]));
             require(monoid_.same(suffix_[i], fold.get()), "a suffix aggregate is that of its entries");
@@ -536,29 +496,28 @@ void Aggregates<Time, Monoid>::check() {
         Fold<Monoid> fold(monoid_);
         const LeafNode* leaf = right_leaf();
         require(prefix_to_ <= leaf->end, "the prefix ends within its leaf");
-        require(prefix_from_ == (spines_.height == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
+        require(prefix_from_ == (spines_.height() == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
         for (uint32_t i = prefix_from_; i < prefix_to_; ++i) {
             fold.append_entry(leaf->entries[i]);
-            if (i < stack_to_ || !commutes())
+            if (i < stack_to_ || !joins())
                 require(monoid_.same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
         }
-        if (commutes() && fold.some())
+        if (joins() && fold.some())
             require(monoid_.same(total_, fold.get()), "the prefix's total is that of all of it");
     }
-    auto stretch = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
+    auto span = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
         Fold<Monoid> fold(monoid_);
-        auto* inner = static_cast<InnerNode*>(node);
         for (uint32_t i = begin; i < end; ++i)
-            fold.append(inner->is_valid(i) ? inner->aggs[i] : recomputed(inner->children[i], level - 1));
+            summaries_.recompute_child(static_cast<InnerNode*>(node), level, i, fold);
         return fold.some() ? std::optional<Agg>(fold.get()) : std::nullopt;
     };
-    uint32_t height = spines_.height;
+    uint32_t height = spines_.height();
     for (uint32_t level = 1; level < height; ++level) {
-        auto *l = static_cast<InnerNode*>(spines_.left[level]), *r = static_cast<InnerNode*>(spines_.right[level]);
+        auto *l = static_cast<InnerNode*>(spines_.left(level)), *r = static_cast<InnerNode*>(spines_.right(level));
         if (left_.own_valid >> level & 1)
-            require(monoid_.same(left_.own[level], *stretch(l, level, 1, l->count)), "the left spine's own");
+            require(monoid_.same(left_.own[level], *span(l, level, 1, l->count)), "the left spine's own");
         if (right_.own_valid >> level & 1)
-            require(monoid_.same(right_.own[level], *stretch(r, level, 0, r->count - 1)), "the right spine's own");
+            require(monoid_.same(right_.own[level], *span(r, level, 0, r->count - 1)), "the right spine's own");
         if (level >= left_.cum_from) {
             Agg agg = left_.own[level];
             if (level + 1 < height) monoid_.append(agg, left_.cum[level + 1]);
@@ -572,7 +531,7 @@ void Aggregates<Time, Monoid>::check() {
     }
     if (height > 0 && inner_valid_) {
         auto* root = static_cast<InnerNode*>(spines_.root());
-        std::optional<Agg> inside = stretch(root, height, 1, root->count - 1);
+        std::optional<Agg> inside = span(root, height, 1, root->count - 1);
         require(inside.has_value() == inner_some_, "the root knows whether it has inner children");
         if (inner_some_) require(monoid_.same(inner_, *inside), "the root's inner aggregate");
     }

@@ -1,0 +1,151 @@
+// A place between the entries of a tree, with its rank: it steps, skips, and seeks from where it stands.
+//
+// A cursor is valid until the tree changes; repairing summaries changes nothing here.
+#pragma once
+
+#include "tree/tree.hpp"
+
+namespace sash::tree {
+
+template <class TreeType>
+class Cursor {
+   public:
+    using Nodes = typename TreeType::Nodes;
+    using Place = typename TreeType::Place;
+    using Leaf = typename TreeType::Leaf;
+    using Inner = typename TreeType::Inner;
+    using Path = typename TreeType::Path;
+
+    // At the first entry that is not before a place: O(log d). The tree is not empty.
+    Cursor(const TreeType& tree, const Place& place) : tree_(tree), path_(tree.search(place)) {
+        rank_ = tree_.rank(path_);
+        leave_end();
+    }
+
+    bool at_end() const { return path_.position == path_.leaf->end; }
+    // How many entries are before it.
+    size_t rank() const { return rank_; }
+    Leaf* leaf() const { return path_.leaf; }
+    uint32_t position() const { return path_.position; }
+    const Place& place() const { return tree_.nodes().place(path_.leaf, path_.position); }
+
+    void next() {
+        ++path_.position;
+        ++rank_;
+        leave_end();
+    }
+
+    // Over so many entries, a leaf at a time.
+    void skip(size_t count) {
+        for (;;) {
+            uint32_t here = path_.leaf->end - path_.position;
+            if (count < here) break;
+            path_.position = path_.leaf->end;
+            rank_ += here;
+            count -= here;
+            if (!next_leaf()) return;
+        }
+        path_.position += static_cast<uint32_t>(count);
+        rank_ += count;
+    }
+
+    // Back over so many entries of its leaf and those before it, to their first in one leaf: how many that were.
+    uint32_t back(size_t most) {
+        if (path_.position == path_.leaf->begin && !previous_leaf()) return 0;
+        uint32_t count = static_cast<uint32_t>(std::min<size_t>(most, path_.position - path_.leaf->begin));
+        path_.position -= count;
+        rank_ -= count;
+        return count;
+    }
+
+    // To the first entry that is not before a place, which is not before this one: O(log of the way).
+    void seek(const Place& place) {
+        if (at_end()) return;
+        const Nodes& nodes = tree_.nodes();
+        Leaf* leaf = path_.leaf;
+        if (nodes.less(nodes.place(leaf, leaf->end - 1), place)) return seek_far(place);
+        uint32_t found = gallop(leaf, path_.position, place);
+        rank_ += found - path_.position;
+        path_.position = found;
+    }
+
+   private:
+    // The entry is in this leaf, most often near.
+    uint32_t gallop(const Leaf* leaf, uint32_t at, const Place& place) const {
+        const Nodes& nodes = tree_.nodes();
+        uint32_t step = 1;
+        while (at + step < leaf->end && nodes.less(nodes.place(leaf, at + step - 1), place)) {
+            at += step;
+            step *= 2;
+        }
+        return lower_bound(nodes, leaf, at, std::min(leaf->end, at + step - 1), place);
+    }
+
+    void seek_far(const Place& place) {
+        uint32_t level = 1;
+        while (level < tree_.height() && !covers(level, place)) ++level;
+        if (level > tree_.height()) {  // one leaf, all of which is before it
+            skip(path_.leaf->end - path_.position);
+            return;
+        }
+        Inner* node = tree_.slot(path_, level).node;
+        path_.top = std::max(path_.top, level);
+        tree_.descend(path_, node, level, place);
+        rank_ = tree_.rank(path_);
+        leave_end();
+    }
+    // Is a place, which is not before this cursor, below the node of its way at a level?
+    bool covers(uint32_t level, const Place& place) const {
+        const Nodes& nodes = tree_.nodes();
+        auto at = tree_.slot(path_, level);
+        if (nodes.less(place, at.node->first[at.node->count - 1])) return true;
+        auto above = tree_.slot(path_, level + 1);
+        return above.index + 1 < above.node->count && nodes.less(place, above.node->first[above.index + 1]);
+    }
+
+    void leave_end() {
+        if (at_end()) next_leaf();
+    }
+
+    bool next_leaf() {
+        for (uint32_t level = 1; level <= tree_.height(); ++level) {
+            auto at = tree_.slot(path_, level);
+            if (at.index + 1 == at.node->count) continue;
+            enter(at.node, level, at.index + 1, true);
+            path_.position = path_.leaf->begin;
+            return true;
+        }
+        return false;
+    }
+    bool previous_leaf() {
+        for (uint32_t level = 1; level <= tree_.height(); ++level) {
+            auto at = tree_.slot(path_, level);
+            if (at.index == 0) continue;
+            enter(at.node, level, at.index - 1, false);
+            path_.position = path_.leaf->end;
+            return true;
+        }
+        return false;
+    }
+    // The way goes through a child of a node at `level`, and down its first or last children.
+    void enter(Inner* node, uint32_t level, uint32_t index, bool first) {
+        path_.top = std::max(path_.top, level);
+        for (;; --level) {
+            path_.nodes[level] = node;
+            path_.index[level] = index;
+            Node* child = node->children[index];
+            if (level == 1) {
+                path_.leaf = static_cast<Leaf*>(child);
+                return;
+            }
+            node = static_cast<Inner*>(child);
+            index = first ? 0 : node->count - 1;
+        }
+    }
+
+    TreeType tree_;
+    Path path_;
+    size_t rank_ = 0;
+};
+
+}  // namespace sash::tree
