@@ -57,7 +57,7 @@ class Held:
         if not self.columns or not keep.any():
             return
         seqs, times = first + np.flatnonzero(keep), times[keep]
-        self._lower(int(times.min()) - 1)
+        self._bound = min(self._bound, int(times.min()) - 1)  # `drop_before` may have gone further
         self._extend(self._kept(table, keep), seqs, times)
 
     def _kept(self, table: Any, keep: NDArray[np.bool_]) -> Any:
@@ -141,7 +141,7 @@ class Held:
         """Return the segment that each row is in, and its place there."""
         if self._firsts is None:
             self._firsts = np.fromiter((segment.first for segment in self._segments), dtype=np.int64)
-        where = np.searchsorted(self._firsts, seqs, side="right") - 1
+        where = self._firsts.searchsorted(seqs, side="right") - 1
         at = np.empty(len(seqs), dtype=np.int64)
         for segment, group in _groups(where):
             if segment < 0:
@@ -151,9 +151,8 @@ class Held:
 
     def _sliced(self, names: list[str], where: NDArray[np.int64], at: NDArray[np.int64], edges: list[int]) -> Any:
         """Return rows that are in a few runs of neighbours, or alone."""
-        starts, lengths = edges[:-1], np.diff(edges)
-        found = zip(where[starts].tolist(), at[starts].tolist(), lengths.tolist(), strict=True)
-        runs = [self._segments[segment].batch.slice(start, length) for segment, start, length in found]
+        found = zip(where[edges[:-1]].tolist(), at[edges[:-1]].tolist(), pairwise(edges), strict=True)
+        runs = [self._segments[segment].batch.slice(start, j - i) for segment, start, (i, j) in found]
         return _combined(_stacked([self._lean(run) for run in runs]).select(names))
 
     def _gathered(self, names: list[str], where: NDArray[np.int64], at: NDArray[np.int64]) -> Any:
@@ -172,7 +171,6 @@ class Held:
 
     def expire(self, bound: int) -> None:
         """Let go of rows at or before a time; of those that linger there are about as many as of others at most."""
-        self._lower(bound)
         self._bound = bound
         if bound < self._next:
             return
@@ -182,11 +180,6 @@ class Held:
             left = [new for old in left for new in (self._copy([old]) if old.due <= bound else [old])]
         self._segments, self._firsts = self._fewer(left), None
         self._next = min((segment.next_after(bound) for segment in self._segments), default=_HIGHEST)
-
-    def _lower(self, bound: int) -> None:
-        """Take back a bound that was further: rows that come after `drop_before` may be older than what it dropped."""
-        if bound < self._bound:
-            self._bound, self._next = bound, _LOWEST
 
     def _fewer(self, segments: list["Segment"]) -> list["Segment"]:
         """Return segments as they are, or joined where many have become small.
@@ -308,7 +301,7 @@ class Segment:
 
     def places(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows are in it, by their places in the stream."""
-        at = np.searchsorted(self.seqs, wanted)
+        at = self.seqs.searchsorted(wanted)
         found = self.seqs.take(at, mode="clip") == wanted
         if not found.all():
             raise _missing(int(wanted[~found][0]))
