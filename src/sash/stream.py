@@ -147,7 +147,7 @@ class Stream:
     @property
     def bytes_held(self) -> int:
         """About how much memory it takes."""
-        return int(self.engine.live_bytes + self.held.table.nbytes)
+        return int(self.engine.live_bytes + self.held.nbytes)
 
     def due_at(self) -> int | None:
         """Give the watermark at which there will be something to do without new rows: to show, or to let go of all."""
