@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip --disable-pip-version-check install --quiet
 SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
            $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
-CORE_FILES := $(wildcard core/*.hpp core/*.cpp)
+CORE_FILES := $(wildcard core/*.hpp core/*.cpp core/*/*.hpp)
 SANITIZED := build/sanitize
 # Python itself is not instrumented: the sanitizers' runtimes must come first, and libstdc++
 # with them, or a C++ exception finds no handler to intercept.
