@@ -103,7 +103,7 @@ def _require_right(spark: SparkSession, **words: Any) -> None:
     found = spark.read.parquet(str(where / "out")).toPandas()
     shutil.rmtree(where, ignore_errors=True)
     shutil.rmtree(files.path, ignore_errors=True)
-    times, ids, gone = files.rows.kept[-1]
+    times, _, gone = files.rows.kept[-1]
     ends = np.sort(times[~gone])
     names = [name for name in found.columns if name.startswith(("total_", "top_"))]
     found["t"] = found["t"].astype("datetime64[us]").astype("int64")
