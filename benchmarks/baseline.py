@@ -112,8 +112,13 @@ class Worker:
         if side == BASELINE and not where.is_relative_to(site()):
             raise SystemExit(f"the baseline's process imports {where}; nothing was measured.")
 
+    def make(self, path: str, **options: Any) -> "Worker":
+        """Make the case, a class as "module:Class", in place of the one before."""
+        self.call("make", path=path, **options)
+        return self
+
     def call(self, name: str, **options: Any) -> Any:
-        """Call a method of the case; `make`, with a path and options, makes the case itself."""
+        """Call a method of the case, and return what it returns."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([name, options]) + "\n")
         self._process.stdin.flush()
@@ -139,16 +144,19 @@ class Worker:
 
 
 @contextmanager
-def workers(path: str, sides: list[str], **options: Any) -> Iterator[list[Worker]]:
-    """Start a worker of each side with a case, named as "module:Class"."""
+def workers(path: str, sides: list[str], small: dict[str, Any], **options: Any) -> Iterator[list[Worker]]:
+    """Start a worker of each side and make it a case, named as "module:Class", once a small one has been verified.
+
+    Each side compares its small case with an oracle, and then the sides are compared; no `small` leaves that out.
+    """
     with ExitStack() as stack:
         started = []
         for side in sides:
             started.append(Worker(side))
             stack.callback(started[-1].close)
-        for worker in started:
-            worker.call("make", path=path, **options)
-        yield started
+        if small:
+            require_same(path, [worker.make(path, **small) for worker in started])
+        yield [worker.make(path, **options) for worker in started]
 
 
 def require_same(what: str, started: list[Worker]) -> None:

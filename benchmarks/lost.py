@@ -53,7 +53,7 @@ def claims(rows: int = ROWS, chosen: str = "") -> list[Claim]:
 
 
 def _timed(sentence: str, path: str, options: dict[str, Any]) -> list[Claim]:
-    with baseline.workers(path, [BASELINE, CURRENT], **options) as started:
+    with baseline.workers(path, [BASELINE, CURRENT], {}, **options) as started:
         baseline.require_same(sentence, started)
         measured = baseline.alternate(started, TURNS)
     before, today = (Spread.of(measured[side]) for side in (BASELINE, CURRENT))

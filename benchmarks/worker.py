@@ -23,6 +23,7 @@ def main() -> None:
         name, options = json.loads(line)
         try:
             if name == "make":
+                case = None  # what it held is let go of first
                 case, result = _made(**options), None
             else:
                 result = getattr(case, name)(**options)
