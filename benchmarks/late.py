@@ -314,9 +314,9 @@ class Clocked:
         if not callable(found):
             return found
 
-        def timed(*arguments: Any) -> Any:
+        def timed(*arguments: Any, **named: Any) -> Any:
             began = time.perf_counter_ns()
-            result = found(*arguments)
+            result = found(*arguments, **named)
             self.ns += time.perf_counter_ns() - began - self._reading
             return result
 
