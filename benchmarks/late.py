@@ -65,6 +65,7 @@ def _cases(size: int) -> list[Case]:
             "1% deletes, every = window / 64, update / in order",
             3.0,
             {**named, "every": size // 64, "emit": "update"},
+            pushes=13,  # 2^17 rows, nearly, so that two boundaries are reached in each turn
         ),
     ]
 
