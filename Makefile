@@ -53,11 +53,11 @@ format: $(VENV)/.deps ## format Python and C++ in place
 	$(VENV)/bin/ruff format .
 	$(if $(CORE_FILES),$(VENV)/bin/clang-format -i $(CORE_FILES))
 
-bench: $(READY) ## print the benchmark tables, every answer verified before it is timed
-	$(PY) -m benchmarks
+bench: $(READY) ## print the benchmark tables, every answer verified first: about 25 minutes; PARTS=late,lost for some
+	$(PY) -m benchmarks $(if $(PARTS),--only $(PARTS))
 
-bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about ten minutes
-	$(PY) -m benchmarks.spark
+bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 15 minutes; PARTS=late for one
+	$(PY) -m benchmarks.spark $(PARTS)
 
 figures: $(READY) ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
 	$(PY) -m experiments --quick

@@ -1,0 +1,203 @@
+"""The engine of before beside the one of today: the same measuring code in two processes, whose turns alternate.
+
+The baseline is the package as it was at one commit, built once from the git history into build/baseline and kept there.
+A worker of each side fills what it measures and then does a turn whenever it is told to, so that a slow moment of the
+machine falls on both. Messages are lines of JSON.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COMMIT = "6a37765"
+TURNS = 15
+CURRENT, BASELINE = "current", "baseline"
+
+_ROOT = Path(__file__).resolve().parent.parent
+_PLACE = _ROOT / "build" / "baseline"
+
+
+class Missing(Exception):
+    """There is no baseline, and the message says why."""
+
+
+# --- the package of before ------------------------------------------------------------------------
+
+
+def site() -> Path:
+    """Return the directory that the baseline is installed in, and build it first if it is not there."""
+    target = _PLACE / "site"
+    if (target / "sash" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}").exists():
+        return target
+    _require_commit()
+    print(f"  building the baseline of {COMMIT}, once", flush=True)
+    source = _PLACE / "src"
+    for old in (source, target):
+        shutil.rmtree(old, ignore_errors=True)
+    source.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", COMMIT], cwd=_ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
+    _install(source, target)
+    return target
+
+
+def _require_commit() -> None:
+    command = ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+    try:
+        found = subprocess.run(command, cwd=_ROOT, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        raise Missing(f"the baseline is commit {COMMIT} of the git history, and there is no git; install it.") from None
+    if not found:
+        raise Missing(
+            f"the git history here has no commit {COMMIT}, the baseline; fetch it, as with `git fetch --unshallow`."
+        )
+
+
+def _install(source: Path, target: Path) -> None:
+    """Install from a source tree, in a directory that gets its name only when everything is there."""
+    unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=_PLACE))
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    command += ["--no-build-isolation", "--no-deps", "--target", str(unfinished), str(source)]
+    # Without make's flags, which would have ninja share make's jobs; tools of the environment are beside its Python.
+    tools = str(Path(sys.executable).parent)
+    env = {**os.environ, "MAKEFLAGS": "", "PATH": tools + os.pathsep + os.environ.get("PATH", "")}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode != 0:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise Missing(f"the baseline of {COMMIT} could not be built:\n{done.stdout}{done.stderr}")
+    unfinished.chmod(0o755)
+    unfinished.rename(target)
+
+
+def environment(side: str) -> dict[str, str]:
+    """Return the environment in which a Python process imports the sash of a side."""
+    own = os.environ.get("PYTHONPATH")
+    paths = [str(site())] if side == BASELINE else []
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *([own] if own else [])])}
+
+
+def available() -> list[str]:
+    """Return the sides that there are; where the baseline is missing, say why."""
+    try:
+        site()
+    except Missing as missing:
+        print(f"  without the baseline: {missing}", flush=True)
+        return [CURRENT]
+    return [BASELINE, CURRENT]
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A process that imports the sash of one side, holds one case of a benchmark, and does what it is told."""
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+        command = [sys.executable, "-m", "benchmarks.worker"]
+        self._process = subprocess.Popen(
+            command, cwd=_ROOT, env=environment(side), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        where = Path(self._answer())
+        if side == BASELINE and not where.is_relative_to(site()):
+            raise SystemExit(f"the baseline's process imports {where}; nothing was measured.")
+
+    def make(self, path: str, **options: Any) -> "Worker":
+        """Make the case, a class as "module:Class", in place of the one before."""
+        self.call("make", path=path, **options)
+        return self
+
+    def call(self, name: str, **options: Any) -> Any:
+        """Call a method of the case, and return what it returns."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([name, options]) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.side}: the worker ended with {self._process.wait()}; nothing was measured.")
+        kind, content = json.loads(line)
+        if kind == "error":
+            raise SystemExit(f"{self.side}: {content}")
+        return content
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@contextmanager
+def workers(path: str, sides: list[str], small: dict[str, Any], **options: Any) -> Iterator[list[Worker]]:
+    """Start a worker of each side and make it a case, named as "module:Class", once a small one has been verified.
+
+    Each side compares its small case with an oracle, and then the sides are compared; no `small` leaves that out.
+    """
+    with ExitStack() as stack:
+        started = []
+        for side in sides:
+            started.append(Worker(side))
+            stack.callback(started[-1].close)
+        if small:
+            require_same(path, [worker.make(path, **small) for worker in started])
+        yield [worker.make(path, **options) for worker in started]
+
+
+def require_same(what: str, started: list[Worker]) -> None:
+    """Refuse to measure sides that differ; each verifies its own answers against an oracle as it gives them."""
+    if len({worker.call("answers") for worker in started}) > 1:
+        raise SystemExit(f"{what}: the answers of before and of today differ; nothing was measured.")
+
+
+def alternate(started: list[Worker], turns: int = TURNS, **options: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return what each side found in each of its turns; the first of a pair is now one, now the other.
+
+    `options` has the turns' arguments by side, where there are any.
+    """
+    found: dict[str, list[Any]] = {worker.side: [] for worker in started}
+    for turn in range(turns):
+        for worker in started if turn % 2 == 0 else reversed(started):
+            found[worker.side].append(worker.call("turn", **options.get(worker.side, {})))
+    return found
+
+
+# --- what turns say -------------------------------------------------------------------------------
+
+
+class Spread(NamedTuple):
+    """The median of some measurements, and the quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Spread":
+        low, median, high = np.percentile(values, [25, 50, 75])
+        return cls(float(median), float(low), float(high))
+
+    def told(self, scale: float = 1.0, digits: int = 1) -> str:
+        """Return it as text, in a unit of which `scale` are one of ours."""
+        shown = [f"{value * scale:.{digits}f}" for value in (self.median, self.low, self.high)]
+        return f"{shown[0]} ({shown[1]}-{shown[2]})"
+
+
+def beside(current: Spread, baseline: Spread) -> tuple[float, float]:
+    """Return today's median by that of before, and the bound: a loss is only a median beyond the other's quartiles."""
+    return current.median / baseline.median, baseline.high / baseline.median
