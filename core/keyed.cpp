@@ -92,6 +92,10 @@ std::vector<uint32_t> Keyed::keys_of(const std::vector<Anchor>& anchors, int64_t
     std::vector<uint32_t> slots;
     ++epoch_;
     for (size_t i = 0; i < anchors.size(); ++i) {
+        if (i && anchors[i].slot == anchors[i - 1].slot) {
+            places[i] = places[i - 1];
+            continue;
+        }
         KeyWindow& window = windows_[anchors[i].slot];
         if (window.epoch != epoch_) {
             window.epoch = epoch_;
@@ -103,8 +107,27 @@ std::vector<uint32_t> Keyed::keys_of(const std::vector<Anchor>& anchors, int64_t
     return slots;
 }
 
+// Are anchors of one key side by side, in order of time?
+bool Keyed::is_ordered(const std::vector<Anchor>& anchors) {
+    ++epoch_;
+    for (size_t i = 0; i < anchors.size(); ++i) {
+        if (i && anchors[i].slot == anchors[i - 1].slot) {
+            if (anchors[i].time < anchors[i - 1].time) return false;
+            continue;
+        }
+        KeyWindow& window = windows_[anchors[i].slot];
+        if (window.epoch == epoch_) return false;
+        window.epoch = epoch_;
+    }
+    return true;
+}
+
 std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors) {
-    std::vector<uint32_t> order;
+    std::vector<uint32_t> order(anchors.size());
+    if (is_ordered(anchors)) {
+        for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
+        return order;
+    }
     group(anchors.size(), [&](size_t i) { return anchors[i].slot; }, order);
     auto earlier = [&](uint32_t a, uint32_t b) { return anchors[a].time < anchors[b].time; };
     for (size_t first = 0; first < order.size();) {
@@ -117,15 +140,24 @@ std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors)
     return order;
 }
 
-size_t Keyed::home_of(uint32_t slot) const {
-    const std::string& key = windows_[slot].key;
-    return hash64(key.data(), key.size(), 0) & (table_.size() - 1);
+uint32_t Keyed::hash_of(const std::string& key) { return static_cast<uint32_t>(hash64(key.data(), key.size(), 0)); }
+
+// Where the table has a key, or the hole where it would stand.
+size_t Keyed::place_of(const std::string& key, uint32_t hash) const {
+    size_t mask = table_.size() - 1, at = hash & mask;
+    for (; table_[at]; at = (at + 1) & mask) {
+        const KeyWindow& window = windows_[table_[at] - 1];
+        if (window.hash == hash && window.key == key) break;
+    }
+    return at;
 }
 
+uint32_t Keyed::find_slot(const std::string& key) const { return table_[place_of(key, hash_of(key))] - 1; }
+
 uint32_t Keyed::slot_of(const std::string& key) {
-    size_t mask = table_.size() - 1, at = hash64(key.data(), key.size(), 0) & mask;
-    for (; table_[at]; at = (at + 1) & mask)
-        if (windows_[table_[at] - 1].key == key) return table_[at] - 1;
+    uint32_t hash = hash_of(key);
+    size_t at = place_of(key, hash);
+    if (table_[at]) return table_[at] - 1;
     uint32_t slot;
     if (free_.empty()) {
         slot = static_cast<uint32_t>(windows_.size());
@@ -135,6 +167,7 @@ uint32_t Keyed::slot_of(const std::string& key) {
         free_.pop_back();
     }
     windows_[slot].key = key;
+    windows_[slot].hash = hash;
     windows_[slot].live = true;
     table_[at] = slot + 1;
     unsure_.push_back(slot);  // until it has a row

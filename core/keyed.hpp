@@ -84,8 +84,8 @@ class Keyed {
     bool load(std::string_view bytes);
     // Throws on the first thing that is not as it must be: order, occupancy, counts, every summary, what is due when.
     void check();
-    // The rows of a key as a tree of plain data, for pictures and tests.
-    Ref nodes(uint32_t slot);
+    // The rows of a key as a tree of plain data, for pictures and tests; None where the key has none.
+    Ref nodes(const std::string& key);
     // How many rows and records were combined, and how many of those combines made or changed summaries.
     uint64_t combines() const { return algebra_.combines; }
     uint64_t repairs() const { return algebra_.repairs; }
@@ -140,6 +140,7 @@ class Keyed {
         tree::SmallSpines rows;
         std::unique_ptr<tree::SmallSpines> awaited;  // deletes that came before their rows; null: none ever did
         uint32_t group = 0, epoch = 0;               // of the last batch or answer that had this key
+        uint32_t hash = 0;                           // of the key
         bool live = false;
     };
     struct Touch {
@@ -155,12 +156,16 @@ class Keyed {
     struct Span {
         size_t from, to;  // ranks of rows
     };
+    static constexpr uint32_t kNoSlot = UINT32_MAX;
 
     // keys
     template <class SlotOf>
     void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
-    uint32_t slot_of(const std::string& key);
-    size_t home_of(uint32_t slot) const;
+    uint32_t slot_of(const std::string& key);       // made where there is none
+    uint32_t find_slot(const std::string& key) const;  // kNoSlot where there is none
+    static uint32_t hash_of(const std::string& key);
+    size_t home_of(uint32_t slot) const { return windows_[slot].hash & (table_.size() - 1); }
+    size_t place_of(const std::string& key, uint32_t hash) const;
     void rehash(size_t size);
     void free_slot(uint32_t slot);
     void free_if_empty(uint32_t slot);
@@ -213,8 +218,11 @@ class Keyed {
         size_t first, last, base;
     };
     std::vector<uint32_t> by_key_and_time(const std::vector<Anchor>& anchors);
+    bool is_ordered(const std::vector<Anchor>& anchors);
     void answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
                     std::vector<RecordOutput>& outs);
+    void answer_leaf(const tree::WordLeaf* leaf, const Anchor* anchors, const uint32_t* order, const Run& run,
+                     size_t window, RecordOutput& out);
     void find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count, size_t window);
     size_t end_of_run(size_t first, size_t count) const;
     bool pays(size_t first, size_t last) const;
@@ -222,8 +230,15 @@ class Keyed {
     void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                      RecordOutput& out);
     void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
-    int64_t* room_for(size_t at, RecordOutput& out);
-    void put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out);
+    // Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
+    int64_t* room_for(size_t at, RecordOutput& out) {
+        if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
+        merged_.resize(plan_->words());
+        return merged_.data();
+    }
+    void put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out) {
+        if (plan_->timed()) plan_->store(record, {edge_of(time, window), time}, out, place);
+    }
     std::vector<size_t> gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
                                      size_t widest, Spans& spans);
     bool is_common(const Column& inputs) const;

@@ -26,11 +26,6 @@ int64_t minus(int64_t time, int64_t size) {
     return __builtin_sub_overflow(time, size, &difference) ? INT64_MIN : difference;
 }
 
-// To the first row that is not before a time, from wherever the cursor is.
-void seek(RowCursor& cursor, int64_t time) {
-    if (!cursor.at_end() && cursor.place().time < time) cursor.seek({time, kFirstTie});
-}
-
 }  // namespace
 
 // --- rows ----------------------------------------------------------------------------------------------
@@ -77,7 +72,7 @@ std::vector<Anchor> Keyed::touched() {
             if (!windows_[slot].rows.size) continue;
             int64_t time = touches_[i].time, until = plus(time, largest_);
             if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
-            seek(*cursor, time);
+            cursor->seek({time, kFirstTie});
             for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
                 anchors.push_back(anchor_of(slot, row_at(*cursor)));
         }
@@ -117,7 +112,7 @@ std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) {
         RowCursor cursor(tree, {minus(boundary, largest_), kFirstTie});
         bool there = true;
         while (there && boundary <= to) {
-            seek(cursor, minus(boundary, largest_));
+            cursor.seek({minus(boundary, largest_), kFirstTie});
             if (cursor.at_end()) break;
             int64_t time = cursor.place().time;
             if (time >= boundary) {  // nothing is seen before the first that sees this row
@@ -226,8 +221,7 @@ void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<int64_
     std::optional<RowCursor> cursor;
     for (size_t i = 0; i < anchors.size(); ++i) {
         RowPlace place{anchors[i].time, anchors[i].tie};
-        bool follows = cursor && anchors[i].slot == anchors[i - 1].slot && !cursor->at_end() &&
-                       !nodes_.less(place, cursor->place());
+        bool follows = cursor && anchors[i].slot == anchors[i - 1].slot && !nodes_.less(place, cursor->place());
         if (follows)
             cursor->seek(place);
         else

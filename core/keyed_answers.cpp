@@ -181,16 +181,6 @@ bool Keyed::stop_of(int64_t time, RowPlace& stop) const {
     return !last;
 }
 
-// Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
-int64_t* Keyed::room_for(size_t at, RecordOutput& out) {
-    if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
-    merged_.resize(plan_->words());
-    return merged_.data();
-}
-void Keyed::put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out) {
-    if (plan_->timed()) plan_->store(record, {edge_of(time, window), time}, out, place);
-}
-
 void Keyed::fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record) {
     RowTotal total(record);
     RowTree tree = tree_of(slot);
@@ -217,12 +207,9 @@ void Keyed::find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* ord
         int64_t time = anchors[order[i]].time;
         from.seek(first_in(time, window));
         spans_[i].from = from.rank();
-        if (stop_of(time, stop)) {
-            to.seek(stop);
-            spans_[i].to = to.rank();
-        } else {
-            spans_[i].to = tree.size();
-        }
+        bool stops = stop_of(time, stop);
+        if (stops) to.seek(stop);
+        spans_[i].to = stops ? to.rank() : tree.size();
     }
 }
 
@@ -291,13 +278,37 @@ void Keyed::answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* or
     for (size_t k = run.first; k < run.last; ++k) pass.answer(k, spans_[k].from, spans_[k].to);
 }
 
+// A key of few rows: each window is folded by itself, from where the last one began.
+void Keyed::answer_leaf(const tree::WordLeaf* leaf, const Anchor* anchors, const uint32_t* order, const Run& run,
+                        size_t window, RecordOutput& out) {
+    auto time_at = [&](uint32_t i) { return nodes_.row(leaf, i)[RowShape::kTime]; };
+    uint32_t from = leaf->begin, to;
+    for (size_t k = run.first; k < run.last; ++k) {
+        int64_t time = anchors[order[k]].time, first = first_in(time, window).time;
+        int64_t* record = room_for(run.base + k, out);
+        to = leaf->end;
+        while (from < leaf->end && time_at(from) < first) ++from;
+        while (to > from && (frame_.closed_left ? time_at(to - 1) >= time : time_at(to - 1) > time)) --to;
+        Plan::clear(record);
+        if (from < to) algebra_.fold(record, nodes_.row(leaf, from), to - from);
+        algebra_.combines += to - from;
+        put(record, time, window, order[k], out);
+    }
+}
+
 // Anchors of one key, in time order. Each run of them chooses for itself.
 void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
                        std::vector<RecordOutput>& outs) {
     uint32_t slot = anchors[order[0]].slot;
-    bool few = count == 1 || windows_[slot].rows.size <= kFewRows || anchors[order[count - 1]].time == INT64_MAX;
+    const tree::SmallSpines& rows = windows_[slot].rows;
+    bool few = count == 1 || rows.size <= kFewRows || anchors[order[count - 1]].time == INT64_MAX;
+    bool one_leaf = few && rows.size && rows.height() == 0;
     for (size_t w = 0; w < frame_.sizes.size(); ++w) {
         RecordOutput& out = outs[w];
+        if (one_leaf) {
+            answer_leaf(static_cast<tree::WordLeaf*>(rows.root()), anchors, order, {0, count, base}, w, out);
+            continue;
+        }
         if (!few) find_spans(slot, anchors, order, count, w);
         for (size_t first = 0; first < count;) {
             size_t last = few ? count : end_of_run(first, count);

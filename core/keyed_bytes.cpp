@@ -127,8 +127,7 @@ void Keyed::check() {
 void Keyed::check_rows(uint32_t slot) {
     KeyWindow& window = windows_[slot];
     if (!window.live) return require(!window.rows.root(), "a key that is gone has no rows");
-    std::string key = window.key;
-    require(slot_of(key) == slot, "a key is found by its name");
+    require(find_slot(window.key) == slot, "a key is found by its name");
     RowTree tree = tree_of(slot);
     double largest = 0;  // rounding differs with the order of combining; how much it may depends on the largest input
     tree.each_leaf([&](auto* leaf) {
@@ -149,7 +148,9 @@ void Keyed::check_rows(uint32_t slot) {
 
 // --- plain data ----------------------------------------------------------------------------------------
 
-Ref Keyed::nodes(uint32_t slot) {
+Ref Keyed::nodes(const std::string& key) {
+    uint32_t slot = find_slot(key);
+    if (slot == kNoSlot) return none();
     const tree::SmallSpines& spines = windows_[slot].rows;
     return spines.size ? node_below(spines, spines.root(), spines.height(), none()) : none();
 }

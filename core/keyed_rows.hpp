@@ -114,13 +114,7 @@ class RowAlgebra : public tree::NoEnds {
     void add_summaries(Total& total, const Inner* node, uint32_t from, uint32_t to) {
         if (from == to) return;
         total.combines += to - from;
-        const int64_t* first = nodes_.summary(node, from);
-        if (!total.words()[kRows]) {
-            std::memcpy(total.words(), first, plan_.words() * sizeof(int64_t));
-            first += plan_.words();
-            ++from;
-        }
-        if (from < to) plan_.join(total.words(), first, plan_.words(), to - from);
+        join(total.words(), nodes_.summary(node, from), plan_.words(), to - from);
     }
     void add_total(Total& total, Total& other) { plan_.join(total.words(), other.words(), 0, 1); }
     void store(Total& total, Inner* node, uint32_t index) {
@@ -139,10 +133,7 @@ class RowAlgebra : public tree::NoEnds {
 
     // Adds rows that lie side by side to a record.
     void fold(int64_t* record, const int64_t* row, size_t count) const {
-        if (shape_.merged) {
-            if (count) plan_.join(record, row + shape_.inputs_at, shape_.stride, count);
-            return;
-        }
+        if (shape_.merged) return join(record, row + shape_.inputs_at, shape_.stride, count);
         for (const int64_t* end = row + count * shape_.stride; row < end;) {
             const int64_t* start = row;
             if (uint64_t nulls = shape_.nulls_of(row)) {
@@ -157,6 +148,16 @@ class RowAlgebra : public tree::NoEnds {
     }
 
    private:
+    // Adds records that lie so many words apart; to one that has nothing the first is copied.
+    void join(int64_t* record, const int64_t* others, size_t stride, size_t count) const {
+        if (count && !record[kRows]) {
+            std::memcpy(record, others, plan_.words() * sizeof(int64_t));
+            others += stride;
+            --count;
+        }
+        if (count) plan_.join(record, others, stride, count);
+    }
+
     const Plan& plan_;
     const RowShape& shape_;
     tree::WordNodes& nodes_;

@@ -258,6 +258,13 @@ void changed_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extr
                                                                  : Keyed::emptied;
 }
 
+// The tree of the key that the first row of some key columns has.
+nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
+    std::string key;
+    if (!array.is_none()) KeyColumns(schema.ptr(), array.ptr()).append(key, 0);
+    return python(engine.keyed.nodes(key));
+}
+
 nb::object spans_of(KeyedEngine& engine) {
     Keyed::Spans spans = engine.keyed.spans(engine.anchors);
     return nb::make_tuple(bytes_of(spans.order), bytes_of(spans.from), bytes_of(spans.to), bytes_of(spans.seqs),
@@ -326,13 +333,7 @@ void bind_keyed(nb::module_& m) {
                          return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
                      })
         .def("check", [](KeyedEngine& e) { e.keyed.check(); })
-        .def(
-            "nodes",
-            [](KeyedEngine& e, size_t row) {
-                if (row >= e.keyed.batch_slots().size()) fail(ErrorKind::argument, "row: the batch has no such row.");
-                return python(e.keyed.nodes(e.keyed.batch_slots()[row]));
-            },
-            "row"_a)
+        .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())
         .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })
         .def_prop_ro("repairs", [](KeyedEngine& e) { return e.keyed.repairs(); })
         .def("mark_all", [](KeyedEngine& e) { e.keyed.mark_all(); })

@@ -58,19 +58,28 @@ class Cursor {
         return count;
     }
 
-    // To the first entry that is not before a place, which is not before this one: O(log of the way).
+    // To the first entry that is not before a place, from this one on: O(log of the way).
     void seek(const Place& place) {
-        if (at_end()) return;
-        const Nodes& nodes = tree_.nodes();
-        Leaf* leaf = path_.leaf;
-        if (nodes.less(nodes.place(leaf, leaf->end - 1), place)) return seek_far(place);
-        uint32_t found = gallop(leaf, path_.position, place);
-        rank_ += found - path_.position;
-        path_.position = found;
+        if (!at_end() && tree_.nodes().less(this->place(), place)) seek_on(place);
     }
 
    private:
-    // The entry is in this leaf, most often near.
+    // Most often it is near, in this leaf or the next.
+    SASH_RARE void seek_on(const Place& place) {
+        if (ends_before(place)) {
+            rank_ += path_.leaf->end - path_.position;
+            path_.position = path_.leaf->end;
+            if (!next_leaf()) return;
+            if (ends_before(place)) return seek_far(place);
+        }
+        uint32_t found = gallop(path_.leaf, path_.position, place);
+        rank_ += found - path_.position;
+        path_.position = found;
+    }
+    bool ends_before(const Place& place) const {
+        return tree_.nodes().less(tree_.nodes().place(path_.leaf, path_.leaf->end - 1), place);
+    }
+
     uint32_t gallop(const Leaf* leaf, uint32_t at, const Place& place) const {
         const Nodes& nodes = tree_.nodes();
         uint32_t step = 1;
@@ -84,10 +93,6 @@ class Cursor {
     void seek_far(const Place& place) {
         uint32_t level = 1;
         while (level < tree_.height() && !covers(level, place)) ++level;
-        if (level > tree_.height()) {  // one leaf, all of which is before it
-            skip(path_.leaf->end - path_.position);
-            return;
-        }
         Inner* node = tree_.slot(path_, level).node;
         path_.top = std::max(path_.top, level);
         tree_.descend(path_, node, level, place);

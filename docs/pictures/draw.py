@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sash import Monoid, Window
-from sash.draw import svg
+from sash import KeyedWindows, Monoid, Window, answers, monoids
+from sash.draw import svg, svg_of
 
 TEXT = Monoid(identity="", combine=lambda a, b: a + b, name="text")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -15,6 +15,19 @@ def filled(**options: object) -> Window:
     window.insert_many(range(len(LETTERS)), list(LETTERS))
     window.query()
     return window
+
+
+def key_tree() -> str:
+    """Return the tree of one key's rows, after a late one has come in and a window has been asked for."""
+    usual, answers.NODE_SIZES = answers.NODE_SIZES, (4, 4)
+    kw = KeyedWindows(
+        keys=["card"], time="ts", windows=[80], aggs={"total": monoids.sum("amount")}, emit="arrival", lateness=100
+    )
+    times = [*range(2, 62, 2)]
+    kw.push({"card": ["a"] * len(times), "ts": times, "amount": [*range(1, 31)]})
+    kw.push({"card": ["a"], "ts": [25], "amount": [500]})
+    answers.NODE_SIZES = usual
+    return svg_of(kw.nodes({"card": "a"}))
 
 
 def pictures() -> dict[str, str]:
@@ -29,6 +42,7 @@ def pictures() -> dict[str, str]:
         "paper.svg": svg(filled(structure="paper", min_arity=2)),
         "fiba-stale.svg": svg(late),
         "fiba-slid.svg": svg(slid),
+        "key.svg": key_tree(),
     }
 
 

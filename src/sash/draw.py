@@ -1,4 +1,4 @@
-"""Pictures of trees: what `Window.nodes()` tells, as SVG.
+"""Pictures of trees: what `Window.nodes()` and `KeyedWindows.nodes()` tell, as SVG.
 
 The colours are the paper's: the root grey, the left spine blue, the right spine green. In each box stand the values (in
 an inner node of `fiba` the times that part its children), under it the aggregate it is known by.
@@ -42,7 +42,15 @@ def svg(window: Window) -> str:
     """
     if not isinstance(window, Window):
         raise KindError(f"window: {shown(window)} is not a Window; give one.")
-    root = window.nodes()
+    return svg_of(window.nodes())
+
+
+def svg_of(root: dict[str, Any] | None) -> str:
+    """Return the picture of a tree from its nodes, those of a `Window` or of a key's rows.
+
+    >>> "rect" in svg_of({"keys": [1], "values": [10], "aggregate": None, "spine": "root", "children": []})
+    True
+    """
     if root is None:
         return _document([], 120, 60)
     top = _box(root)
@@ -61,6 +69,8 @@ def _box(node: dict[str, Any]) -> _Box:
 
 
 def _short(value: Any, most: int = 12) -> str:
+    if isinstance(value, dict) and len(value) == 1:  # the one aggregate of a key's rows
+        (value,) = value.values()
     text = value if isinstance(value, str) else shown(value)
     return text if len(text) <= most else text[: most - 1] + "…"
 

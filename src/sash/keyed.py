@@ -100,6 +100,24 @@ class KeyedWindows:
         """How many of those combines made or changed the stored summaries of a key's tree."""
         return 0 if self._stream is None else self._stream.engine.repairs
 
+    def nodes(self, key: Any = None) -> dict[str, Any] | None:
+        """Return the tree of a key's rows as plain nested data, or None where the key has none.
+
+        `key` is a dict from key columns to values. Times are those of the core (ticks of their unit); a summary that is
+        stale, or that nobody has asked for, is None.
+
+        >>> from sash import KeyedWindows, monoids
+        >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="arrival")
+        >>> _ = kw.push({"card": ["a", "a"], "ts": [1, 4]})
+        >>> kw.nodes({"card": "a"})["keys"]
+        [1, 4]
+        """
+        with self._lock:
+            if self._stream is None:
+                return None
+            schema, array = tables.keys_of(self._stream.key_table({} if key is None else key), self.asked.keys)
+            return self._stream.engine.nodes(schema, array)
+
     def to_bytes(self) -> bytes:
         """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
         with self._lock:

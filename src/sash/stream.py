@@ -215,6 +215,14 @@ class Stream:
         deletes = None if self.asked.retract is None else self._deletes(table)
         return ids, deletes, self.definition.inputs_in(table)
 
+    def key_table(self, key: dict[str, Any]) -> Any:
+        """Return a key as a table of one row, with the types that the stream's keys have."""
+        if not isinstance(key, dict) or set(key) != set(self.asked.keys):
+            raise ArgumentError(f"key must be a dict with the columns {list(self.asked.keys)}, got {shown(key)}.")
+        fields = [self.schema.field(name) for name in self.asked.keys]
+        pa = tables.arrow()
+        return pa.table({field.name: pa.array([key[field.name]], field.type) for field in fields})
+
     def begin(self, table: Any) -> None:
         """Find the keys of a batch."""
         schema, array = tables.keys_of(table, self.asked.keys)
