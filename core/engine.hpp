@@ -8,9 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "contract.hpp"
+#include "erased.hpp"
 #include "natives.hpp"
 #include "nodes.hpp"
 #include "packed.hpp"
@@ -102,8 +105,9 @@ class Engine {
     virtual uint64_t combines() = 0;
     virtual uint64_t spent() = 0;
     virtual Out out() = 0;
-    virtual Ref result_kinds() = 0;  // of a record's parts
-    virtual bool wide() = 0;         // has it moved to wider entries?
+    virtual Ref result_kinds() = 0;           // of a record's parts
+    virtual bool wide() = 0;                  // has it moved to wider entries?
+    virtual bool is_like(Engine& other) = 0;  // is it of the same structure, time and monoid?
 
     virtual Contents freeze() = 0;
     virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
@@ -122,6 +126,7 @@ class EngineOf final : public Engine {
 
    public:
     explicit EngineOf(const Recipe& recipe) : format_(recipe.format), s_(Monoid(recipe.spec), recipe.options) {}
+    EngineOf(const Recipe& recipe, Monoid monoid) : format_(recipe.format), s_(std::move(monoid), recipe.options) {}
 
     bool insert(PyObject* time, PyObject* value) override {
         Time t = time_of<Time>(format_, time);
@@ -169,7 +174,7 @@ class EngineOf final : public Engine {
     size_t size() override { return s_.size(); }
     Ref oldest() override { return s_.size() ? python_time(format_, s_.oldest()) : none(); }
     Ref newest() override { return s_.size() ? python_time(format_, s_.newest()) : none(); }
-    void check() override {
+    SASH_COLD void check() override {
         if constexpr (Monoid::is_record)
             s_.scan({}, false, [&](const Time&, const Entry& entry) { return monoid().see(entry), true; });
         s_.check();
@@ -178,16 +183,20 @@ class EngineOf final : public Engine {
     uint64_t spent() override { return s_.spent(); }
     Out out() override {
         if constexpr (Monoid::is_record)
-            if (monoid().plan().plain()) return Out::record;
-        return Monoid::out;
+            return monoid().shown_as();
+        else
+            return Monoid::out;
     }
     Ref result_kinds() override {
-        if constexpr (Monoid::is_record) return monoid().plan().result_kinds();
+        if constexpr (Monoid::is_record) return monoid().result_kinds();
         return none();
     }
-    bool wide() override { return std::is_same_v<Monoid, SumWide>; }
+    bool wide() override { return monoid_name() == SumWide::name; }
+    bool is_like(Engine& other) override {
+        return typeid(other) == typeid(*this) && static_cast<EngineOf&>(other).monoid_name() == monoid_name();
+    }
 
-    Ref nodes() override { return nodes_of(s_, format_); }
+    SASH_COLD Ref nodes() override { return nodes_of(s_, format_); }
 
     // --- slide -----------------------------------------------------------------------------------
 
@@ -225,7 +234,7 @@ class EngineOf final : public Engine {
     }
 
     void run_rounds(const Rounds& rounds) override {
-        require_measurable();
+        if constexpr (!measured) return fail_unmeasured();
         auto* twin = static_cast<EngineOf*>(rounds.twin);
         ordered([&] {
             for (size_t row = 0; row < rounds.times.size; ++row) {
@@ -241,7 +250,7 @@ class EngineOf final : public Engine {
     }
 
     void run_batches(const Batches& batches) override {
-        require_measurable();
+        if constexpr (!measured) return fail_unmeasured();
         for (size_t done = 0, i = 0; done < batches.times.size; done += batches.rows, ++i) {
             Time cut = time_at<Time>(format_, batches.cuts, i);
             if constexpr (bulk)
@@ -268,9 +277,8 @@ class EngineOf final : public Engine {
                     if constexpr (undoes_by_content) slide.fresh.push_back(s_.size() > before);
                 }
                 drop(slide);
-                undoing(
-                    slide, {0, slide.times.size, false}, [&](size_t i) { return slide.fresh[i]; },
-                    [&] { result = s_.size() ? this->result(s_.query(), slid(slide)) : monoid().empty(); });
+                undoing(slide, {0, slide.times.size, false, false, &slide.fresh},
+                        [&] { result = s_.size() ? this->result(s_.query(), slid(slide)) : monoid().empty(); });
                 decltype(evicted_)().swap(evicted_);
                 return true;
             });
@@ -307,17 +315,17 @@ class EngineOf final : public Engine {
         return python_pair(times, values);
     }
 
-    Contents freeze() override {
+    SASH_COLD Contents freeze() override {
         Ref both = scan(Bounds{}, false, SIZE_MAX, Shown::states);
         return {Ref::borrow(PyTuple_GET_ITEM(both.get(), 0)), Ref::borrow(PyTuple_GET_ITEM(both.get(), 1))};
     }
 
-    bool load(const Contents& contents) override {
+    SASH_COLD bool load(const Contents& contents) override {
         Py_ssize_t size = PyList_Size(contents.times.get());
         if (PyList_Size(contents.states.get()) != size)
             fail(ErrorKind::argument, "states: there are not as many as times.");
-        return ordered([&] {
-            return change([&] {
+        return ordered([&]() SASH_COLD {
+            return change([&]() SASH_COLD {
                 for (Py_ssize_t i = 0; i < size; ++i) {
                     Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
                     if (!s_.insert(std::move(time), monoid().thaw(PyList_GET_ITEM(contents.states.get(), i))))
@@ -335,14 +343,14 @@ class EngineOf final : public Engine {
             return false;
         } else {
             packed.rows = s_.size();
-            packed.times = python_bytes(packed.rows * sizeof(Time));
+            packed.times = python_bytes(packed.rows * TimeBytes<Time>::size(format_));
             EntryWriter<Monoid> entries(monoid(), packed.rows);
             char* times = PyBytes_AS_STRING(packed.times.get());
             std::optional<Time> at;
             Entry held{};
             auto emit = [&] {
-                std::memcpy(times, &*at, sizeof(Time));
-                times += sizeof(Time);
+                TimeBytes<Time>::write(format_, *at, times);
+                times += TimeBytes<Time>::size(format_);
                 entries.write(held);
             };
             bool holds = true;
@@ -361,8 +369,8 @@ class EngineOf final : public Engine {
 
     void unpack(const PackedView& packed) override {
         if constexpr (!Monoid::may_throw) {
-            PackedRows<Time, Monoid> rows(packed, monoid());
-            if (!rows.sound(format_))
+            PackedRows<Time, Monoid> rows(packed, format_, monoid());
+            if (!rows.sound())
                 fail(ErrorKind::corrupt,
                      "data: its times or entries are not those of a window; give what to_bytes gave.");
             size_t done = 0;
@@ -374,9 +382,9 @@ class EngineOf final : public Engine {
         }
     }
 
-    std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
+    SASH_COLD std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
 
-    void visit(void (*visitor)(PyObject*, void*), void* argument) override {
+    SASH_COLD void visit(void (*visitor)(PyObject*, void*), void* argument) override {
         auto each = [&](const Ref& ref) { visitor(ref.get(), argument); };
         if (format_.codec) each(format_.codec);
         if constexpr (std::is_same_v<Monoid, Objects>) {
@@ -396,7 +404,10 @@ class EngineOf final : public Engine {
     static constexpr bool bulk = S::updates_run_no_code && !Monoid::may_throw;
     struct Rows {
         size_t from, count;
-        bool after_evicting;  // what was evicted went before they came
+        bool after_evicting;                      // what was evicted went before they came
+        bool fresh;                               // did a row make an entry, or join one?
+        const std::vector<bool>* each = nullptr;  // the same, where they differ
+        bool is_fresh(size_t i) const { return each ? (*each)[i] : fresh; }
     };
     struct Logged {
         Time time;
@@ -407,13 +418,20 @@ class EngineOf final : public Engine {
     EngineOf(const EngineOf&) = default;
 
     Monoid& monoid() { return s_.monoid(); }
+    std::string_view monoid_name() {
+        if constexpr (std::is_same_v<Monoid, AnyMonoid>)
+            return monoid().name();
+        else
+            return Monoid::name;
+    }
+    bool undoes() { return undoes_by_content && monoid().may_fail(); }
 
     // --- measurements --------------------------------------------------------------------------------------
 
-    // They undo nothing, so that nothing may fail half way.
-    static void require_measurable() {
-        if constexpr (Monoid::may_throw)
-            fail(ErrorKind::unsupported, "monoid: it runs in Python, and only native ones are measured this way.");
+    // They undo nothing, so that nothing may fail half way; and Window lets only int times through.
+    static constexpr bool measured = !Monoid::may_throw && !std::is_same_v<Time, Pair>;
+    [[noreturn]] static void fail_unmeasured() {
+        fail(ErrorKind::unsupported, "monoid: it runs in Python, and only native ones are measured this way.");
     }
 
     void take(const Rounds& rounds, size_t row, size_t count) {
@@ -476,7 +494,7 @@ class EngineOf final : public Engine {
     }
 
     // Of a stretch that holds nothing; an end that is open is none.
-    Ref empty(const Bounds& bounds) {
+    SASH_COLD Ref empty(const Bounds& bounds) {
         if constexpr (Monoid::takes_time) {
             Ref start = bounds.start ? Ref::borrow(bounds.start) : none();
             return monoid().empty(start, bounds.stop ? Ref::borrow(bounds.stop) : none());
@@ -518,7 +536,7 @@ class EngineOf final : public Engine {
 
     // Runs changes that happen together or not at all, also where a user's code raises half way through.
     template <class Do>
-    auto change(Do&& work) -> decltype(work()) {
+    SASH_WRAPS auto change(Do&& work) -> decltype(work()) {
         if constexpr (logs) {
             try {
                 auto answer = work();
@@ -544,24 +562,34 @@ class EngineOf final : public Engine {
     }
 
     template <class Do>
-    auto ordered(Do&& work) -> decltype(work()) {
-        try {
+    SASH_WRAPS auto ordered(Do&& work) -> decltype(work()) {
+        if constexpr (S::any_order) {
             return work();
-        } catch (const TooEarly<Time>& e) {
-            fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) +
-                                       ", and " + S::name +
-                                       " takes times in order; use structure=\"fiba\" for "
-                                       "times in any order.");
-        } catch (const NotOldest<Time>& e) {
-            fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
-                                       S::name +
-                                       " evicts in order; use structure=\"fiba\" to evict "
-                                       "anywhere.");
+        } else {
+            try {
+                return work();
+            } catch (const TooEarly<Time>& e) {
+                refuse(e);
+            } catch (const NotOldest<Time>& e) {
+                refuse(e);
+            }
         }
     }
-    std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
+    [[noreturn]] SASH_COLD void refuse(const TooEarly<Time>& e) {
+        fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) + ", and " +
+                                   S::name +
+                                   " takes times in order; use structure=\"fiba\" for "
+                                   "times in any order.");
+    }
+    [[noreturn]] SASH_COLD void refuse(const NotOldest<Time>& e) {
+        fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
+                                   S::name +
+                                   " evicts in order; use structure=\"fiba\" to evict "
+                                   "anywhere.");
+    }
+    SASH_COLD std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
 
-    Range<Time> range_of(const Bounds& bounds) {
+    SASH_COLD Range<Time> range_of(const Bounds& bounds) {
         Range<Time> range;
         if (bounds.start) range.start = time_of<Time>(format_, bounds.start, "start");
         if (bounds.stop) range.stop = time_of<Time>(format_, bounds.stop, "stop");
@@ -651,7 +679,7 @@ class EngineOf final : public Engine {
         }
     }
 
-    void undo_logged() {
+    SASH_COLD void undo_logged() {
         if constexpr (logs) {
             Aside raised;
             for (; !log_.empty(); log_.pop_back()) {
@@ -679,12 +707,7 @@ class EngineOf final : public Engine {
         return before - s_.size();
     }
 
-    auto evicted() {
-        if constexpr (undoes_by_content)
-            return &evicted_;
-        else
-            return static_cast<std::vector<std::pair<Time, Entry>>*>(nullptr);
-    }
+    std::vector<std::pair<Time, Entry>>* evicted() { return undoes() ? &evicted_ : nullptr; }
 
     void drop(Slide& slide) {
         Time edge;
@@ -733,9 +756,9 @@ class EngineOf final : public Engine {
             slide.row = row;
         } catch (...) {
             slide.row = row;
-            if constexpr (undoes_by_content) {
+            if (undoes()) {
                 remember(gone);
-                give_back(slide, {row, 1, true}, [&](size_t) { return fresh; });
+                give_back(slide, {row, 1, true, fresh});
             }
             throw;
         }
@@ -755,7 +778,7 @@ class EngineOf final : public Engine {
         s_.evict_oldest();
     }
 
-    void remember(const Gone& gone) {
+    SASH_COLD void remember(const Gone& gone) {
         if constexpr (undoes_by_content) {
             evicted_.clear();
             for (uint32_t i = 0; i < gone.count; ++i) evicted_.push_back({gone.time, gone.parts[i]});
@@ -778,38 +801,35 @@ class EngineOf final : public Engine {
         }
         bool fresh = s_.size() > before;
         if (!slide.count) drop(slide);
-        undoing(
-            slide, {slide.row, 1, slide.count > 0}, [&](size_t) { return fresh; },
-            [&] { store(slide.out, slide.row, slide); });
+        undoing(slide, {slide.row, 1, slide.count > 0, fresh}, [&] { store(slide.out, slide.row, slide); });
         return true;
     }
 
     // Runs the part of a round that may find no result; if so, gives back the contents as they were before its rows.
-    template <class Fresh, class Do>
-    void undoing(Slide& slide, const Rows& rows, Fresh&& fresh, Do&& work) {
+    template <class Do>
+    SASH_WRAPS void undoing(Slide& slide, const Rows& rows, Do&& work) {
         if constexpr (!undoes_by_content) {
             work();
         } else {
             try {
                 work();
             } catch (const Error&) {
-                give_back(slide, rows, fresh);
+                if (undoes()) give_back(slide, rows);
                 throw;
             }
         }
     }
 
-    void restore_evicted(Slide& slide) {
+    SASH_COLD void restore_evicted(Slide& slide) {
         if constexpr (undoes_by_content)
-            if (!evicted_.empty()) give_back(slide, {slide.row, 0, true}, [](size_t) { return false; });
+            if (!evicted_.empty()) give_back(slide, {slide.row, 0, true, false});
     }
 
-    // Undoes backwards what was done. `fresh(i)` says whether a row made an entry, which has to go, or joined one.
-    template <class Fresh>
-    void give_back(Slide& slide, const Rows& rows, Fresh&& fresh) {
+    // Undoes backwards what was done: a row that made an entry takes it away again.
+    SASH_COLD void give_back(Slide& slide, const Rows& rows) {
         if constexpr (undoes_by_content) {
-            std::map<Time, Agg> held;
-            auto add = [&](const Time& time, const Entry& entry) { return held[time] += entry, true; };
+            std::map<Time, __int128> held;
+            auto add = [&](const Time& time, const Entry& entry) { return held[time] += monoid().total(entry), true; };
             auto add_evicted = [&] {
                 for (auto& [time, entry] : evicted_) add(time, entry);
             };
@@ -817,15 +837,15 @@ class EngineOf final : public Engine {
             if (!rows.after_evicting) add_evicted();
             for (size_t i = rows.count; i-- > 0;) {
                 Time time = time_at<Time>(format_, slide.times, rows.from + i);
-                held[time] -= monoid().input_at(slide.values, rows.from + i);
-                if (fresh(i)) held.erase(time);
+                held[time] -= monoid().total(lifted(time, slide.values, rows.from + i));
+                if (rows.is_fresh(i)) held.erase(time);
             }
             if (rows.after_evicting) add_evicted();
             evicted_.clear();
             slide.contents = {python_list(), python_list()};
-            for (auto& [time, agg] : held) {
+            for (auto& [time, total] : held) {
                 append(slide.contents.times, python_time(format_, time));
-                append(slide.contents.states, monoid().state(agg));
+                append(slide.contents.states, python_int(total));
             }
         }
     }
@@ -837,26 +857,32 @@ class EngineOf final : public Engine {
     std::vector<Logged> log_;
 };
 
-// --- factories: one per structure, each in a translation unit of its own -------------------------
+// --- factories: each in a translation unit of its own --------------------------------------------
 
-template <template <class, class> class Structure, class Monoid>
-std::unique_ptr<Engine> make_with(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::pair) return std::make_unique<EngineOf<Structure, Pair, Monoid>>(recipe);
-    return std::make_unique<EngineOf<Structure, int64_t, Monoid>>(recipe);
-}
-
-template <template <class, class> class Structure, class... Monoids>
+template <template <class, class> class Structure, class Time, class... Monoids>
 std::unique_ptr<Engine> make_native(const Recipe& recipe, std::tuple<Monoids...>*) {
     std::unique_ptr<Engine> engine;
-    (void)((recipe.monoid == Monoids::name && (engine = make_with<Structure, Monoids>(recipe), true)) || ...);
+    (void)((recipe.monoid == Monoids::name &&
+            (engine = std::make_unique<EngineOf<Structure, Time, Monoids>>(recipe), true)) ||
+           ...);
     return engine;
 }
 
+// For the rivals of `fiba`: templates of their own for what they are measured with, else null.
 template <template <class, class> class Structure>
-std::unique_ptr<Engine> make_engine(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::object) return std::make_unique<EngineOf<Structure, Ref, Objects>>(recipe);
-    if (recipe.monoid == Objects::name) return make_with<Structure, Objects>(recipe);
-    return make_native<Structure>(recipe, static_cast<NativeMonoids*>(nullptr));
+std::unique_ptr<Engine> make_measured(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::pair || recipe.format.kind == TimeKind::object) return nullptr;
+    return make_native<Structure, int64_t>(recipe, static_cast<MeasuredMonoids*>(nullptr));
+}
+
+// And one for every other monoid and time, whose translation units (erased_*.cpp) are compiled in half the time.
+template <template <class, class> class Structure>
+std::unique_ptr<Engine> make_erased(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::object || recipe.monoid == Objects::name)
+        return std::make_unique<EngineOf<Structure, AnyTime, Objects>>(recipe);
+    std::unique_ptr<AnyOps> ops = any_ops(recipe.monoid, recipe.spec);
+    if (!ops) return nullptr;
+    return std::make_unique<EngineOf<Structure, AnyTime, AnyMonoid>>(recipe, AnyMonoid(std::move(ops)));
 }
 
 std::unique_ptr<Engine> make_fiba(const Recipe& recipe);
@@ -865,5 +891,12 @@ std::unique_ptr<Engine> make_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);
 std::unique_ptr<Engine> make_daba(const Recipe& recipe);
 std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
+
+std::unique_ptr<Engine> make_fiba_of_pairs(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_paper(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_classic(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_two_stacks(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_daba(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_reactive(const Recipe& recipe);
 
 }  // namespace sash

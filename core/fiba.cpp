@@ -6,6 +6,11 @@
 
 namespace sash {
 
-std::unique_ptr<Engine> make_fiba(const Recipe& recipe) { return make_engine<Fiba>(recipe); }
+std::unique_ptr<Engine> make_fiba(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::object) return std::make_unique<EngineOf<Fiba, Ref, Objects>>(recipe);
+    if (recipe.format.kind == TimeKind::pair) return make_fiba_of_pairs(recipe);
+    if (recipe.monoid == Objects::name) return std::make_unique<EngineOf<Fiba, int64_t, Objects>>(recipe);
+    return make_native<Fiba, int64_t>(recipe, static_cast<NativeMonoids*>(nullptr));
+}
 
 }  // namespace sash

@@ -10,7 +10,7 @@ namespace sash {
 template <class Tree, class Agg>
 Ref seen(Tree& tree, const Agg& agg) {
     if constexpr (std::decay_t<decltype(tree.monoid())>::is_record)
-        return tree.monoid().result(agg);
+        return tree.monoid().seen(agg);
     else
         return tree.monoid().state(agg);
 }
@@ -21,7 +21,7 @@ template <class Time, class Monoid, class Policy>
 inline constexpr bool is_btree<BTree<Time, Monoid, Policy>> = true;
 
 template <class S>
-Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
+SASH_COLD Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     Ref keys = python_list(), values = python_list(), children = python_list();
     for (uint32_t i = 0; i < node->count(); ++i) {
         append(keys, python_time(format, node->times[i]));
@@ -44,8 +44,8 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
 
 // In `fiba` an inner node's keys part its children, and an aggregate that is stale, or covered by a spine, is None.
 template <class Time, class Monoid>
-Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
-            const TimeFormat& format) {
+SASH_COLD Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
+                      const TimeFormat& format) {
     using Tree = Fiba<Time, Monoid>;
     Ref keys = python_list(), values = python_list(), children = python_list();
     if (level == 0) {
