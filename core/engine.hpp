@@ -137,7 +137,7 @@ class EngineOf final : public Engine {
     bool insert_many(Batch& batch) override {
         return ordered([&] {
             if (!batch.prepared) prepare(batch);
-            if constexpr (bulk) return insert_run(batch);
+            if constexpr (bulk) return s_.insert_run(Run{*this, batch}, batch.done);
             return change([&] {
                 for (; batch.done < batch.times.size; ++batch.done)
                     if (!insert_row(batch.times, batch.values, batch.done)) return false;
@@ -174,7 +174,7 @@ class EngineOf final : public Engine {
     size_t size() override { return s_.size(); }
     Ref oldest() override { return s_.size() ? python_time(format_, s_.oldest()) : none(); }
     Ref newest() override { return s_.size() ? python_time(format_, s_.newest()) : none(); }
-    SASH_COLD void check() override {
+    void check() override {
         if constexpr (Monoid::is_record)
             s_.scan({}, false, [&](const Time&, const Entry& entry) { return monoid().see(entry), true; });
         s_.check();
@@ -196,7 +196,7 @@ class EngineOf final : public Engine {
         return typeid(other) == typeid(*this) && static_cast<EngineOf&>(other).monoid_name() == monoid_name();
     }
 
-    SASH_COLD Ref nodes() override { return nodes_of(s_, format_); }
+    Ref nodes() override { return nodes_of(s_, format_); }
 
     // --- slide -----------------------------------------------------------------------------------
 
@@ -277,8 +277,9 @@ class EngineOf final : public Engine {
                     if constexpr (undoes_by_content) slide.fresh.push_back(s_.size() > before);
                 }
                 drop(slide);
-                undoing(slide, {0, slide.times.size, false, false, &slide.fresh},
-                        [&] { result = s_.size() ? this->result(s_.query(), slid(slide)) : monoid().empty(); });
+                undoing(
+                    slide, {0, slide.times.size, false}, [&](size_t i) { return slide.fresh[i]; },
+                    [&] { result = s_.size() ? this->result(s_.query(), slid(slide)) : monoid().empty(); });
                 decltype(evicted_)().swap(evicted_);
                 return true;
             });
@@ -315,17 +316,17 @@ class EngineOf final : public Engine {
         return python_pair(times, values);
     }
 
-    SASH_COLD Contents freeze() override {
+    Contents freeze() override {
         Ref both = scan(Bounds{}, false, SIZE_MAX, Shown::states);
         return {Ref::borrow(PyTuple_GET_ITEM(both.get(), 0)), Ref::borrow(PyTuple_GET_ITEM(both.get(), 1))};
     }
 
-    SASH_COLD bool load(const Contents& contents) override {
+    bool load(const Contents& contents) override {
         Py_ssize_t size = PyList_Size(contents.times.get());
         if (PyList_Size(contents.states.get()) != size)
             fail(ErrorKind::argument, "states: there are not as many as times.");
-        return ordered([&]() SASH_COLD {
-            return change([&]() SASH_COLD {
+        return ordered([&] {
+            return change([&] {
                 for (Py_ssize_t i = 0; i < size; ++i) {
                     Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
                     if (!s_.insert(std::move(time), monoid().thaw(PyList_GET_ITEM(contents.states.get(), i))))
@@ -375,16 +376,16 @@ class EngineOf final : public Engine {
                      "data: its times or entries are not those of a window; give what to_bytes gave.");
             size_t done = 0;
             if constexpr (bulk) {
-                s_.insert_run(rows, done);
+                s_.insert_run(Run{*this, {}, &rows}, done);
             } else {
                 for (; done < rows.size(); ++done) s_.insert(rows.time(done), rows.entry(done));
             }
         }
     }
 
-    SASH_COLD std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
+    std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
 
-    SASH_COLD void visit(void (*visitor)(PyObject*, void*), void* argument) override {
+    void visit(void (*visitor)(PyObject*, void*), void* argument) override {
         auto each = [&](const Ref& ref) { visitor(ref.get(), argument); };
         if (format_.codec) each(format_.codec);
         if constexpr (std::is_same_v<Monoid, Objects>) {
@@ -404,10 +405,7 @@ class EngineOf final : public Engine {
     static constexpr bool bulk = S::updates_run_no_code && !Monoid::may_throw;
     struct Rows {
         size_t from, count;
-        bool after_evicting;                      // what was evicted went before they came
-        bool fresh;                               // did a row make an entry, or join one?
-        const std::vector<bool>* each = nullptr;  // the same, where they differ
-        bool is_fresh(size_t i) const { return each ? (*each)[i] : fresh; }
+        bool after_evicting;  // what was evicted went before they came
     };
     struct Logged {
         Time time;
@@ -494,7 +492,7 @@ class EngineOf final : public Engine {
     }
 
     // Of a stretch that holds nothing; an end that is open is none.
-    SASH_COLD Ref empty(const Bounds& bounds) {
+    Ref empty(const Bounds& bounds) {
         if constexpr (Monoid::takes_time) {
             Ref start = bounds.start ? Ref::borrow(bounds.start) : none();
             return monoid().empty(start, bounds.stop ? Ref::borrow(bounds.stop) : none());
@@ -536,7 +534,7 @@ class EngineOf final : public Engine {
 
     // Runs changes that happen together or not at all, also where a user's code raises half way through.
     template <class Do>
-    SASH_WRAPS auto change(Do&& work) -> decltype(work()) {
+    auto change(Do&& work) -> decltype(work()) {
         if constexpr (logs) {
             try {
                 auto answer = work();
@@ -562,34 +560,24 @@ class EngineOf final : public Engine {
     }
 
     template <class Do>
-    SASH_WRAPS auto ordered(Do&& work) -> decltype(work()) {
-        if constexpr (S::any_order) {
+    auto ordered(Do&& work) -> decltype(work()) {
+        try {
             return work();
-        } else {
-            try {
-                return work();
-            } catch (const TooEarly<Time>& e) {
-                refuse(e);
-            } catch (const NotOldest<Time>& e) {
-                refuse(e);
-            }
+        } catch (const TooEarly<Time>& e) {
+            fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) +
+                                       ", and " + S::name +
+                                       " takes times in order; use structure=\"fiba\" for "
+                                       "times in any order.");
+        } catch (const NotOldest<Time>& e) {
+            fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
+                                       S::name +
+                                       " evicts in order; use structure=\"fiba\" to evict "
+                                       "anywhere.");
         }
     }
-    [[noreturn]] SASH_COLD void refuse(const TooEarly<Time>& e) {
-        fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) + ", and " +
-                                   S::name +
-                                   " takes times in order; use structure=\"fiba\" for "
-                                   "times in any order.");
-    }
-    [[noreturn]] SASH_COLD void refuse(const NotOldest<Time>& e) {
-        fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
-                                   S::name +
-                                   " evicts in order; use structure=\"fiba\" to evict "
-                                   "anywhere.");
-    }
-    SASH_COLD std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
+    std::string named(const Time& time) { return shown(python_time(format_, time).get()); }
 
-    SASH_COLD Range<Time> range_of(const Bounds& bounds) {
+    Range<Time> range_of(const Bounds& bounds) {
         Range<Time> range;
         if (bounds.start) range.start = time_of<Time>(format_, bounds.start, "start");
         if (bounds.stop) range.stop = time_of<Time>(format_, bounds.stop, "stop");
@@ -638,28 +626,35 @@ class EngineOf final : public Engine {
         for (size_t i = 0; i < size; ++i) batch.order[i] = rows[i].second;
     }
 
-    // What a structure sees of a batch: rows in time order.
-    template <bool Ordered>
-    struct RunOf {
+    // What a structure sees of a batch, or of packed contents: rows in time order. One type for all, because a structure
+    // compiles its bulk insert for each type of rows.
+    struct Run {
         EngineOf& engine;
         const Batch& batch;
-        size_t size() const { return batch.times.size; }
+        const PackedRows<Time, Monoid>* packed = nullptr;  // instead of the batch
+        const uint32_t* order = batch.order.empty() ? nullptr : batch.order.data();
+
+        size_t size() const { return packed ? packed->size() : batch.times.size; }
         bool has_ties() const { return batch.ties; }
-        size_t row(size_t i) const { return Ordered ? i : batch.order[i]; }
-        Time time(size_t i) const { return time_at<Time>(engine.format_, batch.times, row(i)); }
-        Entry entry(size_t i) const { return engine.lifted(time(i), batch.values, row(i)); }
+        Time time(size_t i) const { return packed ? packed->time(i) : time_in(order ? order[i] : i); }
+        Entry entry(size_t i) const { return packed ? packed->entry(i) : entry_in(order ? order[i] : i); }
         void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
-            for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
-            for (uint32_t i = 0; i < count; ++i) entries[i] = entry(from + i);
+            if (packed) return packed->copy(from, count, times, entries);
+            if (order)
+                copy([&](uint32_t i) { return order[from + i]; }, count, times, entries);
+            else
+                copy([&](uint32_t i) { return from + i; }, count, times, entries);
+        }
+
+       private:
+        Time time_in(size_t row) const { return time_at<Time>(engine.format_, batch.times, row); }
+        Entry entry_in(size_t row) const { return engine.lifted(time_in(row), batch.values, row); }
+        template <class Row>
+        void copy(Row&& row, uint32_t count, Time* times, Entry* entries) const {
+            for (uint32_t i = 0; i < count; ++i) times[i] = time_in(row(i));
+            for (uint32_t i = 0; i < count; ++i) entries[i] = entry_in(row(i));
         }
     };
-    bool insert_run(Batch& batch) {
-        if constexpr (bulk) {
-            if (batch.order.empty()) return s_.insert_run(RunOf<true>{*this, batch}, batch.done);
-            return s_.insert_run(RunOf<false>{*this, batch}, batch.done);
-        }
-        return false;
-    }
 
     bool insert_row(const Column& times, const Column& values, size_t row) {
         Time time = time_at<Time>(format_, times, row);
@@ -679,7 +674,7 @@ class EngineOf final : public Engine {
         }
     }
 
-    SASH_COLD void undo_logged() {
+    void undo_logged() {
         if constexpr (logs) {
             Aside raised;
             for (; !log_.empty(); log_.pop_back()) {
@@ -758,7 +753,7 @@ class EngineOf final : public Engine {
             slide.row = row;
             if (undoes()) {
                 remember(gone);
-                give_back(slide, {row, 1, true, fresh});
+                give_back(slide, {row, 1, true}, [&](size_t) { return fresh; });
             }
             throw;
         }
@@ -778,7 +773,7 @@ class EngineOf final : public Engine {
         s_.evict_oldest();
     }
 
-    SASH_COLD void remember(const Gone& gone) {
+    void remember(const Gone& gone) {
         if constexpr (undoes_by_content) {
             evicted_.clear();
             for (uint32_t i = 0; i < gone.count; ++i) evicted_.push_back({gone.time, gone.parts[i]});
@@ -801,32 +796,35 @@ class EngineOf final : public Engine {
         }
         bool fresh = s_.size() > before;
         if (!slide.count) drop(slide);
-        undoing(slide, {slide.row, 1, slide.count > 0, fresh}, [&] { store(slide.out, slide.row, slide); });
+        undoing(
+            slide, {slide.row, 1, slide.count > 0}, [&](size_t) { return fresh; },
+            [&] { store(slide.out, slide.row, slide); });
         return true;
     }
 
     // Runs the part of a round that may find no result; if so, gives back the contents as they were before its rows.
-    template <class Do>
-    SASH_WRAPS void undoing(Slide& slide, const Rows& rows, Do&& work) {
+    template <class Fresh, class Do>
+    void undoing(Slide& slide, const Rows& rows, Fresh&& fresh, Do&& work) {
         if constexpr (!undoes_by_content) {
             work();
         } else {
             try {
                 work();
             } catch (const Error&) {
-                if (undoes()) give_back(slide, rows);
+                if (undoes()) give_back(slide, rows, fresh);
                 throw;
             }
         }
     }
 
-    SASH_COLD void restore_evicted(Slide& slide) {
+    void restore_evicted(Slide& slide) {
         if constexpr (undoes_by_content)
-            if (!evicted_.empty()) give_back(slide, {slide.row, 0, true, false});
+            if (!evicted_.empty()) give_back(slide, {slide.row, 0, true}, [](size_t) { return false; });
     }
 
-    // Undoes backwards what was done: a row that made an entry takes it away again.
-    SASH_COLD void give_back(Slide& slide, const Rows& rows) {
+    // Undoes backwards what was done. `fresh(i)` says whether a row made an entry, which has to go, or joined one.
+    template <class Fresh>
+    void give_back(Slide& slide, const Rows& rows, Fresh&& fresh) {
         if constexpr (undoes_by_content) {
             std::map<Time, __int128> held;
             auto add = [&](const Time& time, const Entry& entry) { return held[time] += monoid().total(entry), true; };
@@ -838,7 +836,7 @@ class EngineOf final : public Engine {
             for (size_t i = rows.count; i-- > 0;) {
                 Time time = time_at<Time>(format_, slide.times, rows.from + i);
                 held[time] -= monoid().total(lifted(time, slide.values, rows.from + i));
-                if (rows.is_fresh(i)) held.erase(time);
+                if (fresh(i)) held.erase(time);
             }
             if (rows.after_evicting) add_evicted();
             evicted_.clear();
@@ -893,6 +891,7 @@ std::unique_ptr<Engine> make_daba(const Recipe& recipe);
 std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
 
 std::unique_ptr<Engine> make_fiba_of_pairs(const Recipe& recipe);
+std::unique_ptr<Engine> make_fiba_of_objects(const Recipe& recipe);
 std::unique_ptr<Engine> make_erased_paper(const Recipe& recipe);
 std::unique_ptr<Engine> make_erased_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_erased_two_stacks(const Recipe& recipe);

@@ -7,9 +7,8 @@
 namespace sash {
 
 std::unique_ptr<Engine> make_fiba(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::object) return std::make_unique<EngineOf<Fiba, Ref, Objects>>(recipe);
+    if (recipe.format.kind == TimeKind::object || recipe.monoid == Objects::name) return make_fiba_of_objects(recipe);
     if (recipe.format.kind == TimeKind::pair) return make_fiba_of_pairs(recipe);
-    if (recipe.monoid == Objects::name) return std::make_unique<EngineOf<Fiba, int64_t, Objects>>(recipe);
     return make_native<Fiba, int64_t>(recipe, static_cast<NativeMonoids*>(nullptr));
 }
 

@@ -7,7 +7,6 @@
 namespace sash {
 
 std::unique_ptr<Engine> make_fiba_of_pairs(const Recipe& recipe) {
-    if (recipe.monoid == Objects::name) return std::make_unique<EngineOf<Fiba, Pair, Objects>>(recipe);
     return make_native<Fiba, Pair>(recipe, static_cast<NativeMonoids*>(nullptr));
 }
 

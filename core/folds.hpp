@@ -6,10 +6,6 @@
 
 // Kept out of line, so that the few instructions of the common case stay together.
 #define SASH_RARE __attribute__((noinline))
-// Code at Python's pace: compiled for size, which takes half the time, and called rather than copied into its callers.
-#define SASH_COLD __attribute__((cold, noinline))
-// A wrapper that is part of the one function that uses it.
-#define SASH_WRAPS __attribute__((always_inline)) inline
 
 namespace sash {
 

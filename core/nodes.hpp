@@ -21,7 +21,7 @@ template <class Time, class Monoid, class Policy>
 inline constexpr bool is_btree<BTree<Time, Monoid, Policy>> = true;
 
 template <class S>
-SASH_COLD Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
+Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
     Ref keys = python_list(), values = python_list(), children = python_list();
     for (uint32_t i = 0; i < node->count(); ++i) {
         append(keys, python_time(format, node->times[i]));
@@ -44,8 +44,8 @@ SASH_COLD Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& f
 
 // In `fiba` an inner node's keys part its children, and an aggregate that is stale, or covered by a spine, is None.
 template <class Time, class Monoid>
-SASH_COLD Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
-                      const TimeFormat& format) {
+Ref node_of(Fiba<Time, Monoid>& tree, const fiba::Node* node, uint32_t level, const Ref& aggregate,
+            const TimeFormat& format) {
     using Tree = Fiba<Time, Monoid>;
     Ref keys = python_list(), values = python_list(), children = python_list();
     if (level == 0) {
