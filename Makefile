@@ -13,6 +13,8 @@ PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip --disable-pip-version-check install --quiet
+# The same with the steps of the compiler, which takes minutes, as they are done.
+PIP_BUILD := $(PY) tools/progress.py $(subst --quiet,--verbose,$(PIP_INSTALL)) --no-build-isolation --no-deps
 SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
            $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
 CORE_FILES := $(wildcard core/*.hpp core/*.cpp core/*/*.hpp)
@@ -95,13 +97,13 @@ $(VENV)/.deps: $(VENV)/.tools
 # Without make's flags, which would have ninja share the two jobs that are meant for pip.
 $(VENV)/.sash: $(VENV)/.tools $(SOURCES)
 	@tools/preflight.sh $(PYTHON)
-	MAKEFLAGS= $(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
+	MAKEFLAGS= $(PIP_BUILD) --force-reinstall .
 	@touch $@
 
 $(SANITIZED)/.sash: $(VENV)/.deps $(SOURCES)
 	@tools/preflight.sh $(PYTHON)
 	rm -rf $(SANITIZED)
-	$(PIP_INSTALL) --no-build-isolation --no-deps --target $(SANITIZED) \
+	$(PIP_BUILD) --target $(SANITIZED) \
 	    --config-settings=build-dir=build/sanitize-{wheel_tag} \
 	    --config-settings=cmake.build-type=Debug \
 	    --config-settings=cmake.define.SASH_SANITIZE=ON .

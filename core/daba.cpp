@@ -4,6 +4,9 @@
 
 namespace sash {
 
-std::unique_ptr<Engine> make_daba(const Recipe& recipe) { return make_engine<Daba>(recipe); }
+std::unique_ptr<Engine> make_daba(const Recipe& recipe) {
+    std::unique_ptr<Engine> engine = make_measured<Daba>(recipe);
+    return engine ? std::move(engine) : make_erased_daba(recipe);
+}
 
 }  // namespace sash

@@ -8,9 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 #include <vector>
 
 #include "contract.hpp"
+#include "erased.hpp"
 #include "natives.hpp"
 #include "nodes.hpp"
 #include "packed.hpp"
@@ -102,8 +105,9 @@ class Engine {
     virtual uint64_t combines() = 0;
     virtual uint64_t spent() = 0;
     virtual Out out() = 0;
-    virtual Ref result_kinds() = 0;  // of a record's parts
-    virtual bool wide() = 0;         // has it moved to wider entries?
+    virtual Ref result_kinds() = 0;           // of a record's parts
+    virtual bool wide() = 0;                  // has it moved to wider entries?
+    virtual bool is_like(Engine& other) = 0;  // is it of the same structure, time and monoid?
 
     virtual Contents freeze() = 0;
     virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
@@ -122,6 +126,7 @@ class EngineOf final : public Engine {
 
    public:
     explicit EngineOf(const Recipe& recipe) : format_(recipe.format), s_(Monoid(recipe.spec), recipe.options) {}
+    EngineOf(const Recipe& recipe, Monoid monoid) : format_(recipe.format), s_(std::move(monoid), recipe.options) {}
 
     bool insert(PyObject* time, PyObject* value) override {
         Time t = time_of<Time>(format_, time);
@@ -132,7 +137,7 @@ class EngineOf final : public Engine {
     bool insert_many(Batch& batch) override {
         return ordered([&] {
             if (!batch.prepared) prepare(batch);
-            if constexpr (bulk) return insert_run(batch);
+            if constexpr (bulk) return s_.insert_run(Run{*this, batch}, batch.done);
             return change([&] {
                 for (; batch.done < batch.times.size; ++batch.done)
                     if (!insert_row(batch.times, batch.values, batch.done)) return false;
@@ -178,14 +183,18 @@ class EngineOf final : public Engine {
     uint64_t spent() override { return s_.spent(); }
     Out out() override {
         if constexpr (Monoid::is_record)
-            if (monoid().plan().plain()) return Out::record;
-        return Monoid::out;
+            return monoid().shown_as();
+        else
+            return Monoid::out;
     }
     Ref result_kinds() override {
-        if constexpr (Monoid::is_record) return monoid().plan().result_kinds();
+        if constexpr (Monoid::is_record) return monoid().result_kinds();
         return none();
     }
-    bool wide() override { return std::is_same_v<Monoid, SumWide>; }
+    bool wide() override { return monoid_name() == SumWide::name; }
+    bool is_like(Engine& other) override {
+        return typeid(other) == typeid(*this) && static_cast<EngineOf&>(other).monoid_name() == monoid_name();
+    }
 
     Ref nodes() override { return nodes_of(s_, format_); }
 
@@ -225,7 +234,7 @@ class EngineOf final : public Engine {
     }
 
     void run_rounds(const Rounds& rounds) override {
-        require_measurable();
+        if constexpr (!measured) return fail_unmeasured();
         auto* twin = static_cast<EngineOf*>(rounds.twin);
         ordered([&] {
             for (size_t row = 0; row < rounds.times.size; ++row) {
@@ -241,7 +250,7 @@ class EngineOf final : public Engine {
     }
 
     void run_batches(const Batches& batches) override {
-        require_measurable();
+        if constexpr (!measured) return fail_unmeasured();
         for (size_t done = 0, i = 0; done < batches.times.size; done += batches.rows, ++i) {
             Time cut = time_at<Time>(format_, batches.cuts, i);
             if constexpr (bulk)
@@ -335,14 +344,14 @@ class EngineOf final : public Engine {
             return false;
         } else {
             packed.rows = s_.size();
-            packed.times = python_bytes(packed.rows * sizeof(Time));
+            packed.times = python_bytes(packed.rows * TimeBytes<Time>::size(format_));
             EntryWriter<Monoid> entries(monoid(), packed.rows);
             char* times = PyBytes_AS_STRING(packed.times.get());
             std::optional<Time> at;
             Entry held{};
             auto emit = [&] {
-                std::memcpy(times, &*at, sizeof(Time));
-                times += sizeof(Time);
+                TimeBytes<Time>::write(format_, *at, times);
+                times += TimeBytes<Time>::size(format_);
                 entries.write(held);
             };
             bool holds = true;
@@ -361,13 +370,13 @@ class EngineOf final : public Engine {
 
     void unpack(const PackedView& packed) override {
         if constexpr (!Monoid::may_throw) {
-            PackedRows<Time, Monoid> rows(packed, monoid());
-            if (!rows.sound(format_))
+            PackedRows<Time, Monoid> rows(packed, format_, monoid());
+            if (!rows.sound())
                 fail(ErrorKind::corrupt,
                      "data: its times or entries are not those of a window; give what to_bytes gave.");
             size_t done = 0;
             if constexpr (bulk) {
-                s_.insert_run(rows, done);
+                s_.insert_run(Run{*this, {}, &rows}, done);
             } else {
                 for (; done < rows.size(); ++done) s_.insert(rows.time(done), rows.entry(done));
             }
@@ -407,13 +416,20 @@ class EngineOf final : public Engine {
     EngineOf(const EngineOf&) = default;
 
     Monoid& monoid() { return s_.monoid(); }
+    std::string_view monoid_name() {
+        if constexpr (std::is_same_v<Monoid, AnyMonoid>)
+            return monoid().name();
+        else
+            return Monoid::name;
+    }
+    bool undoes() { return undoes_by_content && monoid().may_fail(); }
 
     // --- measurements --------------------------------------------------------------------------------------
 
-    // They undo nothing, so that nothing may fail half way.
-    static void require_measurable() {
-        if constexpr (Monoid::may_throw)
-            fail(ErrorKind::unsupported, "monoid: it runs in Python, and only native ones are measured this way.");
+    // They undo nothing, so that nothing may fail half way; and Window lets only int times through.
+    static constexpr bool measured = !Monoid::may_throw && !std::is_same_v<Time, Pair>;
+    [[noreturn]] static void fail_unmeasured() {
+        fail(ErrorKind::unsupported, "monoid: it runs in Python, and only native ones are measured this way.");
     }
 
     void take(const Rounds& rounds, size_t row, size_t count) {
@@ -610,28 +626,35 @@ class EngineOf final : public Engine {
         for (size_t i = 0; i < size; ++i) batch.order[i] = rows[i].second;
     }
 
-    // What a structure sees of a batch: rows in time order.
-    template <bool Ordered>
-    struct RunOf {
+    // What a structure sees of a batch, or of packed contents: rows in time order. One type for all, because a structure
+    // compiles its bulk insert for each type of rows.
+    struct Run {
         EngineOf& engine;
         const Batch& batch;
-        size_t size() const { return batch.times.size; }
+        const PackedRows<Time, Monoid>* packed = nullptr;  // instead of the batch
+        const uint32_t* order = batch.order.empty() ? nullptr : batch.order.data();
+
+        size_t size() const { return packed ? packed->size() : batch.times.size; }
         bool has_ties() const { return batch.ties; }
-        size_t row(size_t i) const { return Ordered ? i : batch.order[i]; }
-        Time time(size_t i) const { return time_at<Time>(engine.format_, batch.times, row(i)); }
-        Entry entry(size_t i) const { return engine.lifted(time(i), batch.values, row(i)); }
+        Time time(size_t i) const { return packed ? packed->time(i) : time_in(order ? order[i] : i); }
+        Entry entry(size_t i) const { return packed ? packed->entry(i) : entry_in(order ? order[i] : i); }
         void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
-            for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
-            for (uint32_t i = 0; i < count; ++i) entries[i] = entry(from + i);
+            if (packed) return packed->copy(from, count, times, entries);
+            if (order)
+                copy([&](uint32_t i) { return order[from + i]; }, count, times, entries);
+            else
+                copy([&](uint32_t i) { return from + i; }, count, times, entries);
+        }
+
+       private:
+        Time time_in(size_t row) const { return time_at<Time>(engine.format_, batch.times, row); }
+        Entry entry_in(size_t row) const { return engine.lifted(time_in(row), batch.values, row); }
+        template <class Row>
+        void copy(Row&& row, uint32_t count, Time* times, Entry* entries) const {
+            for (uint32_t i = 0; i < count; ++i) times[i] = time_in(row(i));
+            for (uint32_t i = 0; i < count; ++i) entries[i] = entry_in(row(i));
         }
     };
-    bool insert_run(Batch& batch) {
-        if constexpr (bulk) {
-            if (batch.order.empty()) return s_.insert_run(RunOf<true>{*this, batch}, batch.done);
-            return s_.insert_run(RunOf<false>{*this, batch}, batch.done);
-        }
-        return false;
-    }
 
     bool insert_row(const Column& times, const Column& values, size_t row) {
         Time time = time_at<Time>(format_, times, row);
@@ -679,12 +702,7 @@ class EngineOf final : public Engine {
         return before - s_.size();
     }
 
-    auto evicted() {
-        if constexpr (undoes_by_content)
-            return &evicted_;
-        else
-            return static_cast<std::vector<std::pair<Time, Entry>>*>(nullptr);
-    }
+    std::vector<std::pair<Time, Entry>>* evicted() { return undoes() ? &evicted_ : nullptr; }
 
     void drop(Slide& slide) {
         Time edge;
@@ -733,7 +751,7 @@ class EngineOf final : public Engine {
             slide.row = row;
         } catch (...) {
             slide.row = row;
-            if constexpr (undoes_by_content) {
+            if (undoes()) {
                 remember(gone);
                 give_back(slide, {row, 1, true}, [&](size_t) { return fresh; });
             }
@@ -793,7 +811,7 @@ class EngineOf final : public Engine {
             try {
                 work();
             } catch (const Error&) {
-                give_back(slide, rows, fresh);
+                if (undoes()) give_back(slide, rows, fresh);
                 throw;
             }
         }
@@ -808,8 +826,8 @@ class EngineOf final : public Engine {
     template <class Fresh>
     void give_back(Slide& slide, const Rows& rows, Fresh&& fresh) {
         if constexpr (undoes_by_content) {
-            std::map<Time, Agg> held;
-            auto add = [&](const Time& time, const Entry& entry) { return held[time] += entry, true; };
+            std::map<Time, __int128> held;
+            auto add = [&](const Time& time, const Entry& entry) { return held[time] += monoid().total(entry), true; };
             auto add_evicted = [&] {
                 for (auto& [time, entry] : evicted_) add(time, entry);
             };
@@ -817,15 +835,15 @@ class EngineOf final : public Engine {
             if (!rows.after_evicting) add_evicted();
             for (size_t i = rows.count; i-- > 0;) {
                 Time time = time_at<Time>(format_, slide.times, rows.from + i);
-                held[time] -= monoid().input_at(slide.values, rows.from + i);
+                held[time] -= monoid().total(lifted(time, slide.values, rows.from + i));
                 if (fresh(i)) held.erase(time);
             }
             if (rows.after_evicting) add_evicted();
             evicted_.clear();
             slide.contents = {python_list(), python_list()};
-            for (auto& [time, agg] : held) {
+            for (auto& [time, total] : held) {
                 append(slide.contents.times, python_time(format_, time));
-                append(slide.contents.states, monoid().state(agg));
+                append(slide.contents.states, python_int(total));
             }
         }
     }
@@ -837,26 +855,32 @@ class EngineOf final : public Engine {
     std::vector<Logged> log_;
 };
 
-// --- factories: one per structure, each in a translation unit of its own -------------------------
+// --- factories: each in a translation unit of its own --------------------------------------------
 
-template <template <class, class> class Structure, class Monoid>
-std::unique_ptr<Engine> make_with(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::pair) return std::make_unique<EngineOf<Structure, Pair, Monoid>>(recipe);
-    return std::make_unique<EngineOf<Structure, int64_t, Monoid>>(recipe);
-}
-
-template <template <class, class> class Structure, class... Monoids>
+template <template <class, class> class Structure, class Time, class... Monoids>
 std::unique_ptr<Engine> make_native(const Recipe& recipe, std::tuple<Monoids...>*) {
     std::unique_ptr<Engine> engine;
-    (void)((recipe.monoid == Monoids::name && (engine = make_with<Structure, Monoids>(recipe), true)) || ...);
+    (void)((recipe.monoid == Monoids::name &&
+            (engine = std::make_unique<EngineOf<Structure, Time, Monoids>>(recipe), true)) ||
+           ...);
     return engine;
 }
 
+// For the rivals of `fiba`: templates of their own for what they are measured with, else null.
 template <template <class, class> class Structure>
-std::unique_ptr<Engine> make_engine(const Recipe& recipe) {
-    if (recipe.format.kind == TimeKind::object) return std::make_unique<EngineOf<Structure, Ref, Objects>>(recipe);
-    if (recipe.monoid == Objects::name) return make_with<Structure, Objects>(recipe);
-    return make_native<Structure>(recipe, static_cast<NativeMonoids*>(nullptr));
+std::unique_ptr<Engine> make_measured(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::pair || recipe.format.kind == TimeKind::object) return nullptr;
+    return make_native<Structure, int64_t>(recipe, static_cast<MeasuredMonoids*>(nullptr));
+}
+
+// And one for every other monoid and time, whose translation units (erased_*.cpp) are compiled in half the time.
+template <template <class, class> class Structure>
+std::unique_ptr<Engine> make_erased(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::object || recipe.monoid == Objects::name)
+        return std::make_unique<EngineOf<Structure, AnyTime, Objects>>(recipe);
+    std::unique_ptr<AnyOps> ops = any_ops(recipe.monoid, recipe.spec);
+    if (!ops) return nullptr;
+    return std::make_unique<EngineOf<Structure, AnyTime, AnyMonoid>>(recipe, AnyMonoid(std::move(ops)));
 }
 
 std::unique_ptr<Engine> make_fiba(const Recipe& recipe);
@@ -865,5 +889,13 @@ std::unique_ptr<Engine> make_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);
 std::unique_ptr<Engine> make_daba(const Recipe& recipe);
 std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
+
+std::unique_ptr<Engine> make_fiba_of_pairs(const Recipe& recipe);
+std::unique_ptr<Engine> make_fiba_of_objects(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_paper(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_classic(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_two_stacks(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_daba(const Recipe& recipe);
+std::unique_ptr<Engine> make_erased_reactive(const Recipe& recipe);
 
 }  // namespace sash

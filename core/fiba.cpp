@@ -4,6 +4,10 @@
 
 namespace sash {
 
-std::unique_ptr<Engine> make_fiba(const Recipe& recipe) { return make_engine<Fiba>(recipe); }
+std::unique_ptr<Engine> make_fiba(const Recipe& recipe) {
+    if (recipe.format.kind == TimeKind::object || recipe.monoid == Objects::name) return make_fiba_of_objects(recipe);
+    if (recipe.format.kind == TimeKind::pair) return make_fiba_of_pairs(recipe);
+    return make_native<Fiba, int64_t>(recipe, static_cast<NativeMonoids*>(nullptr));
+}
 
 }  // namespace sash

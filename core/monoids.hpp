@@ -119,6 +119,7 @@ inline constexpr uint32_t kWideLeaf = 128;
 struct Counted {
     uint64_t combines = 0;
     static bool regroups() { return true; }         // is the answer the same however states are grouped, or near it?
+    static bool may_fail() { return true; }         // where result_may_fail: does it hold of this one?
     static constexpr bool may_throw = false;        // do combines run Python code?
     static constexpr bool result_may_fail = false;  // can an aggregate have no result?
     static constexpr bool validates = false;        // can an input of the right type be refused?
@@ -185,6 +186,7 @@ struct IntegerSum : Counted {
         return true;
     }
     static Agg of(Entry entry) { return entry; }
+    static __int128 total(Entry entry) { return entry; }
     void append(Agg& agg, Agg other) { ++combines, agg += other; }
     void prepend(Agg other, Agg& agg) { append(agg, other); }
     void append_entry(Agg& agg, Entry entry) { append(agg, entry); }

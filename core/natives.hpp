@@ -1,4 +1,4 @@
-// The registry of native monoids; everything that a structure is compiled for is in here, and Objects.
+// The registry of native monoids; everything that `fiba` is compiled for is in here, and Objects.
 #pragma once
 
 #include "record.hpp"
@@ -7,5 +7,8 @@ namespace sash {
 
 using NativeMonoids =
     std::tuple<SumInt64, SumWide, SumFloat64, Count, Min, Max, Geomean, Bloom, SmallRecord, WideRecord>;
+
+// What the rivals of `fiba` are measured with.
+using MeasuredMonoids = std::tuple<SumInt64, Geomean, Bloom>;
 
 }  // namespace sash

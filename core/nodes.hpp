@@ -10,7 +10,7 @@ namespace sash {
 template <class Tree, class Agg>
 Ref seen(Tree& tree, const Agg& agg) {
     if constexpr (std::decay_t<decltype(tree.monoid())>::is_record)
-        return tree.monoid().result(agg);
+        return tree.monoid().seen(agg);
     else
         return tree.monoid().state(agg);
 }

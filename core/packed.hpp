@@ -98,20 +98,34 @@ class EntryReader<Monoid, false> {
     bool whole_ = false;
 };
 
+// A native time as bytes.
+template <class Time>
+struct TimeBytes {
+    static size_t size(const TimeFormat&) { return sizeof(Time); }
+    static void write(const TimeFormat&, const Time& time, char* bytes) { std::memcpy(bytes, &time, sizeof(Time)); }
+    static Time read(const TimeFormat&, const char* bytes) {
+        Time time;
+        std::memcpy(&time, bytes, sizeof(Time));
+        return time;
+    }
+    static bool is_sound(const TimeFormat& format, const Time& time) {
+        if constexpr (std::is_same_v<Time, int64_t>) return format.kind != TimeKind::real || is_real_time(time);
+        return true;
+    }
+};
+
 // What a structure sees of them: a run without ties.
 template <class Time, class Monoid>
 class PackedRows {
    public:
     using Entry = typename Monoid::Entry;
-    PackedRows(const PackedView& packed, Monoid& monoid) : packed_(packed), monoid_(monoid), entries_(packed, monoid) {}
+    using Bytes = TimeBytes<Time>;
+    PackedRows(const PackedView& packed, const TimeFormat& format, Monoid& monoid)
+        : packed_(packed), format_(format), monoid_(monoid), entries_(packed, monoid) {}
 
     size_t size() const { return packed_.rows; }
     bool has_ties() const { return false; }
-    Time time(size_t i) const {
-        Time time;
-        std::memcpy(&time, packed_.times.data() + i * sizeof(Time), sizeof(Time));
-        return time;
-    }
+    Time time(size_t i) const { return Bytes::read(format_, packed_.times.data() + i * Bytes::size(format_)); }
     Entry entry(size_t i) const { return entries_[i]; }
     void copy(size_t from, uint32_t count, Time* times, Entry* into) const {
         std::memcpy(static_cast<void*>(times), packed_.times.data() + from * sizeof(Time), count * sizeof(Time));
@@ -119,13 +133,11 @@ class PackedRows {
     }
 
     // Whatever the bytes are, what is built from them is a sound window or nothing.
-    bool sound(const TimeFormat& format) const {
-        if (packed_.times.size() != size() * sizeof(Time) || !entries_.has(size())) return false;
+    bool sound() const {
+        if (packed_.times.size() != size() * Bytes::size(format_) || !entries_.has(size())) return false;
         bool sound = true;
         for (size_t i = 1; i < size(); ++i) sound &= less(time(i - 1), time(i));
-        if constexpr (std::is_same_v<Time, int64_t>)
-            if (format.kind == TimeKind::real)
-                for (size_t i = 0; i < size(); ++i) sound &= is_real_time(time(i));
+        for (size_t i = 0; i < size(); ++i) sound &= Bytes::is_sound(format_, time(i));
         if constexpr (Monoid::checks_entries)
             for (size_t i = 0; i < size(); ++i) sound &= monoid_.valid(entries_[i]);
         return sound;
@@ -133,6 +145,7 @@ class PackedRows {
 
    private:
     const PackedView& packed_;
+    const TimeFormat& format_;
     Monoid& monoid_;
     EntryReader<Monoid> entries_;
 };

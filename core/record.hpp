@@ -153,6 +153,8 @@ struct RecordOf : Counted {
     bool joins() const { return plan_->commutes(); }
     bool timed() const { return plan_->timed(); }
     bool regroups() const { return plan_->regroups(); }
+    Out shown_as() const { return plan_->plain() ? Out::record : out; }
+    Ref result_kinds() const { return plan_->result_kinds(); }
 
     // --- rows in -------------------------------------------------------------------------------------
 
@@ -174,8 +176,9 @@ struct RecordOf : Counted {
     }
     template <class Moment>
     void date(Entry& entry, const Moment& moment) const {
-        entry.row()[plan_->time_at()] = moment.word();
+        date(entry, moment.word());
     }
+    void date(Entry& entry, int64_t time) const { entry.row()[plan_->time_at()] = time; }
 
     // --- combining -----------------------------------------------------------------------------------
 
@@ -268,6 +271,7 @@ struct RecordOf : Counted {
         if (!is_inline || out.objects || plan_->timed()) return nullptr;
         return reinterpret_cast<Agg*>(out.records->slot(*plan_, row, InlineRecord::kWords));
     }
+    Ref seen(const Agg& agg) const { return result(agg); }
     Ref state(const Agg& agg) const {
         std::vector<int64_t> tidy = plan_->tidied(agg.words(), false);
         return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(tidy.data()), record_bytes()));

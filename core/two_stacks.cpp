@@ -4,6 +4,9 @@
 
 namespace sash {
 
-std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe) { return make_engine<TwoStacks>(recipe); }
+std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe) {
+    std::unique_ptr<Engine> engine = make_measured<TwoStacks>(recipe);
+    return engine ? std::move(engine) : make_erased_two_stacks(recipe);
+}
 
 }  // namespace sash

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <typeinfo>
 
 namespace sash {
 
@@ -200,7 +199,7 @@ void Window::run_rounds(Rounds& rounds, Window* twin) {
         twin_held.emplace(*twin);
         twin->require_measurable(rounds.times, rounds.values);
         rounds.twin = twin->engine_.get();
-        if (typeid(*rounds.twin) != typeid(*engine_))
+        if (!engine_->is_like(*rounds.twin))
             fail(ErrorKind::argument, "twin: it is not of this window's structure, monoid and kinds.");
         ++twin->version_;
     }

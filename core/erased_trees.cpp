@@ -1,0 +1,9 @@
+#include "btree.hpp"
+#include "engine.hpp"
+
+namespace sash {
+
+std::unique_ptr<Engine> make_erased_paper(const Recipe& recipe) { return make_erased<PaperTree>(recipe); }
+std::unique_ptr<Engine> make_erased_classic(const Recipe& recipe) { return make_erased<ClassicTree>(recipe); }
+
+}  // namespace sash
