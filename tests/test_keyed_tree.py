@@ -41,6 +41,7 @@ EXACT: dict[str, Aggregate] = {
     "new": ("last", "x"),
 }
 COMMUTATIVE = {name: EXACT[name] for name in ("n", "s", "fs", "top")}
+IN_PYTHON: dict[str, Aggregate] = {"word": ("letters", "x")}
 ROUNDED: dict[str, Aggregate] = {"mean": ("mean", "b"), "std": ("std", "x")}
 TALL = 5  # levels, the leaves' among them
 
@@ -140,20 +141,23 @@ class Machine(RuleBasedStateMachine):
                 self.compare(*self.pair.flush())
                 self.pair.engine.check_invariants()
                 assert self.pair.engine.metrics["live_rows"] == 0
+                SEEN.update(self.pair.oracle.metrics)
         finally:
             answers.NODE_SIZES = self.node_sizes_before
 
     @initialize(
         data=st.data(),
         ids=st.sampled_from(["none", "ints", "strings"]),
-        retracts=st.booleans(),
-        lateness=st.sampled_from([0, 25, 250, 100_000]),
+        retracts=st.sampled_from([True, True, False]),
+        lateness=st.sampled_from([0, 25, 250, 100_000, 100_000]),
         late=st.sampled_from(["drop", "drop", "emit"]),
     )
     def begin(self, data: st.DataObject, ids: str, retracts: bool, lateness: int, late: str) -> None:
         identified = ids != "none"
         self.retracts, self.blind = retracts, retracts and not identified
         self.aggs = COMMUTATIVE if self.blind else EXACT | ({} if self.emit == "update" else ROUNDED)
+        if not self.blind and data.draw(st.sampled_from([False, False, True])):
+            self.aggs = self.aggs | IN_PYTHON
         options: dict[str, Any] = {"emit": self.emit, "lateness": lateness, "late": late}
         options |= {"id": "i"} if identified else {}
         options |= {"retract": "gone"} if retracts else {}
@@ -241,10 +245,11 @@ class Machine(RuleBasedStateMachine):
     def delete(self, seed: int, count: int, recent: bool) -> None:
         """Deletes of a run of earlier rows, or of rows here and there; some were deleted before or are late."""
         draw = random.Random(seed)
-        alive = self.rows.deletable()
+        held = [event.row for event in self.pair.oracle.events]
+        alive = held if held and seed % 3 else self.rows.deletable()
         alive = alive[-3 * count :] if recent else alive
         start = draw.randrange(len(alive))
-        chosen = alive[start : start + count] if seed % 2 else draw.sample(alive, min(count, len(alive)))
+        chosen = alive[start : start + count] if draw.random() < 0.5 else draw.sample(alive, min(count, len(alive)))
         self.deleted += [row for row in chosen if self.rows.identified]
         self.push([self.rows.again(row, gone=True) for row in chosen])
 
@@ -258,9 +263,11 @@ class Machine(RuleBasedStateMachine):
         self.push([self.rows.made[-1]])
 
     @precondition(lambda self: self.deleted)
-    @rule(at=st.integers(0, 1000))
-    def insert_what_was_deleted(self, at: int) -> None:
-        self.push([self.rows.again(self.deleted[at % len(self.deleted)], gone=False)])
+    @rule(seed=SEEDS, count=st.integers(1, 6))
+    def insert_what_was_deleted(self, seed: int, count: int) -> None:
+        """Inserts after their deletes, in vain while the deletes are known."""
+        chosen = random.Random(seed).choices(self.deleted[-30:], k=count)
+        self.push([self.rows.again(row, gone=False) for row in chosen])
 
     @precondition(lambda self: self.rows.deletable())
     @rule(seed=SEEDS, count=st.integers(1, 8))
@@ -287,10 +294,13 @@ class Machine(RuleBasedStateMachine):
         self.push([], self.now + oracle.lateness + max(oracle.windows.values()) + 50)
         assert self.pair.engine.metrics["live_rows"] == 0
 
+    def reloaded(self) -> KeyedWindows:
+        return KeyedWindows.from_bytes(self.pair.engine.to_bytes(), aggs=self.pair.own)
+
     @rule()
     def reload(self) -> None:
         """Through bytes and back."""
-        self.pair.engine = KeyedWindows.from_bytes(self.pair.engine.to_bytes())
+        self.pair.engine = self.reloaded()
 
     @rule(back=st.sampled_from([-1, 0, 4, 30, 100]))
     def drop_before(self, back: int) -> None:
@@ -312,7 +322,7 @@ class Machine(RuleBasedStateMachine):
     def flush_a_copy(self) -> None:
         """The end of the stream, had it been now."""
         other = copy(self.pair)
-        other.engine = KeyedWindows.from_bytes(self.pair.engine.to_bytes())
+        other.engine = self.reloaded()
         other.oracle = copy(self.pair.oracle)
         for name, kind in (("given", set), ("said", dict)):
             if hasattr(other.oracle, name):
@@ -338,8 +348,8 @@ class Update(Machine):
     """Each row as it comes, and again whenever it changes."""
 
     emit = "update"
-    sizes = ((7, 200), (50,), (400, 3))
-    runs = (12, 40, 90)
+    sizes = ((7, 200), (50,), (300, 3))
+    runs = (12, 40, 70)
 
 
 class FinalGrid(Machine):
@@ -380,47 +390,71 @@ class UpdateGrid(FinalGrid):
 # --- runs -----------------------------------------------------------------------------------------
 
 NODES = pytest.mark.parametrize("nodes", [(2, 4), (3, 5)], ids=str)
+RAN: set[tuple[str, tuple[int, int]]] = set()
 
 
-def run(machine: type[Machine], nodes: tuple[int, int], share: float) -> None:
-    """Run a machine on nodes of this size, as often as the profile says times a share, of 20 steps for its 40."""
+def run(machine: type[Machine], nodes: tuple[int, int]) -> None:
+    """Run a machine on nodes of this size, for a share of the examples and half of the steps of the profile."""
+    RAN.add((machine.__name__, nodes))
     profile = settings.default
+    assert profile is not None
     bounded = settings(
-        max_examples=max(1, int(share * profile.max_examples)),
+        max_examples=profile.max_examples * (2 if nodes == (2, 4) else 1) // 3,
         stateful_step_count=profile.stateful_step_count // 2,
-        deadline=None,
         derandomize=profile.max_examples < 100,
         database=None,
     )
-    sized = type(f"{machine.__name__}{nodes}", (machine,), {"node_sizes": nodes})
-    run_state_machine_as_test(sized, settings=bounded)
+    run_state_machine_as_test(type(machine.__name__, (machine,), {"node_sizes": nodes}), settings=bounded)
 
 
 @NODES
 def test_arrival(nodes):
     """Each push gives its rows with what is known then, and all that is stored is right after each step."""
-    run(Machine, nodes, 1)
+    run(Machine, nodes)
 
 
 @NODES
 def test_final(nodes):
-    """Each row comes out once, when it is final, whatever became of the tree, and all that is stored is right."""
-    run(Final, nodes, 1)
+    """Each row comes out once, when it is final, and all that is stored is right after each step."""
+    run(Final, nodes)
 
 
 @NODES
 def test_update(nodes):
-    """Rows come again when their values change and only then, and all that is stored is right."""
-    run(Update, nodes, 1)
+    """Rows come again when their values change and only then, and all that is stored is right after each step."""
+    run(Update, nodes)
 
 
 @NODES
 def test_final_on_a_grid(nodes):
-    """Each boundary comes out once, when it is final, and all that is stored is right."""
-    run(FinalGrid, nodes, 1)
+    """Each boundary comes out once, when it is final, and all that is stored is right after each step."""
+    run(FinalGrid, nodes)
 
 
 @NODES
 def test_update_on_a_grid(nodes):
-    """Boundaries come again when their values change and only then, and all that is stored is right."""
-    run(UpdateGrid, nodes, 1)
+    """Boundaries come again when their values change and only then, and all that is stored is right after each step."""
+    run(UpdateGrid, nodes)
+
+
+WANTED = {
+    "tall trees": 20,
+    "rows out": 3000,
+    "late": 200,
+    "bad_times": 20,
+    "bad_ids": 5,
+    "stillborn": 20,
+    "repeated": 20,
+    "unmatched": 20,
+    "revised": 200,
+    "deleted": 50,
+}
+
+
+def test_what_these_tests_are_about_occurred():
+    """Tall trees, late rows, repeats, early deletes, revisions and bad rows all really came up."""
+    # Under xdist the others may have run in another process: this one then runs them itself.
+    for machine in (Machine, Final, Update, FinalGrid, UpdateGrid):
+        if (machine.__name__, (2, 4)) not in RAN:
+            run(machine, (2, 4))
+    assert not {what: (SEEN[what], least) for what, least in WANTED.items() if SEEN[what] < least}
