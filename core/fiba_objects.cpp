@@ -1,8 +1,6 @@
 // `fiba` for monoids that run in Python: every combine is a call into the interpreter, so this is compiled in less time.
 #include "engine.hpp"
 #include "fiba.hpp"
-#include "fiba_bulk.hpp"
-#include "fiba_check.hpp"
 
 namespace sash {
 

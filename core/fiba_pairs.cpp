@@ -1,8 +1,6 @@
 // Half of fiba.cpp, so that two cores share the work.
 #include "engine.hpp"
 #include "fiba.hpp"
-#include "fiba_bulk.hpp"
-#include "fiba_check.hpp"
 
 namespace sash {
 

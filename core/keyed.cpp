@@ -25,8 +25,6 @@ uint32_t capacity_of(const Frame& frame) {
 
 uint32_t fanout_of(const Frame& frame) { return frame.fanout ? frame.fanout : 16; }
 
-constexpr int64_t kFirstTie = INT64_MIN;
-
 }  // namespace
 
 Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)

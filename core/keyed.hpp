@@ -161,7 +161,7 @@ class Keyed {
     // keys
     template <class SlotOf>
     void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
-    uint32_t slot_of(const std::string& key);       // made where there is none
+    uint32_t slot_of(const std::string& key);          // made where there is none
     uint32_t find_slot(const std::string& key) const;  // kNoSlot where there is none
     static uint32_t hash_of(const std::string& key);
     size_t home_of(uint32_t slot) const { return windows_[slot].hash & (table_.size() - 1); }

@@ -9,8 +9,6 @@ namespace sash {
 
 namespace {
 
-constexpr int64_t kFirstTie = INT64_MIN;
-
 void sort_by_arrival(std::vector<Anchor>& anchors) {
     auto earlier = [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); };
     if (!std::is_sorted(anchors.begin(), anchors.end(), earlier)) std::sort(anchors.begin(), anchors.end(), earlier);

@@ -8,7 +8,6 @@ namespace sash {
 
 namespace {
 
-constexpr int64_t kFirstTie = INT64_MIN;
 constexpr size_t kFewRows = 24;                    // of which each window is folded by itself
 constexpr size_t kMostSuffixes = size_t{1} << 26;  // bytes of a pass
 

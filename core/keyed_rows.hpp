@@ -19,6 +19,7 @@
 namespace sash {
 
 using tree::RowPlace;
+inline constexpr int64_t kFirstTie = INT64_MIN;  // before every tie, so that a time comes before all its rows
 
 // Ids that are bytes: each has a number, and numbers are ordered as their bytes are.
 class Names final : public tree::TieOrder {
