@@ -399,7 +399,7 @@ def run(machine: type[Machine], nodes: tuple[int, int]) -> None:
     profile = settings.default
     assert profile is not None
     bounded = settings(
-        max_examples=profile.max_examples * (2 if nodes == (2, 4) else 1) // 3,
+        max_examples=profile.max_examples * (2 if nodes == (2, 4) else 1) // 4,
         stateful_step_count=profile.stateful_step_count // 2,
         derandomize=profile.max_examples < 100,
         database=None,
