@@ -5,7 +5,7 @@
 namespace sash {
 
 std::unique_ptr<Engine> make_fiba_of_pairs(const Recipe& recipe) {
-    return make_native<Fiba, Pair>(recipe, static_cast<NativeMonoids*>(nullptr));
+    return make_native<Fiba, Pair>(recipe, static_cast<QuickMonoids*>(nullptr));
 }
 
 }  // namespace sash
