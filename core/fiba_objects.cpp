@@ -1,4 +1,4 @@
-// `fiba` for monoids that run in Python: every combine is a call into the interpreter, so this is compiled in less time.
+// `fiba` for monoids that run in Python: every combine waits for the interpreter, so this is optimized less.
 #include "engine.hpp"
 #include "fiba.hpp"
 #include "fiba_bulk.hpp"
