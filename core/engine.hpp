@@ -638,8 +638,8 @@ class EngineOf final : public Engine {
         for (size_t i = 0; i < size; ++i) batch.order[i] = rows[i].second;
     }
 
-    // What a structure sees of a batch, or of packed contents: rows in time order. One type for all, because a structure
-    // compiles its bulk insert for each type of rows.
+    // What a structure sees of a batch, or of packed contents: rows in time order. One type for all, because its bulk
+    // insert is compiled for each type of rows.
     struct Run {
         EngineOf& engine;
         const Batch& batch;

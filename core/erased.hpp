@@ -1,7 +1,7 @@
 // One time and one monoid that stand for all the others, chosen when a window is made and not when it is compiled.
 //
-// Each template of an engine costs the build a second or more. `fiba` is compiled for every time and monoid; the rivals it
-// is measured against (paper, classic, two_stacks, daba, reactive) only for those they are measured with. For the rest
+// Each template of an engine costs the build seconds. `fiba` is compiled for every time and monoid; the rivals it is
+// measured against (paper, classic, two_stacks, daba, reactive) only for those they are measured with. For the rest
 // they get these two: the same values, errors, counts and bytes, a virtual call for each combine.
 #pragma once
 

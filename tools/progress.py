@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 
-STEP = re.compile(r"\s*(\[\d+/\d+\]).*?([^/\s]+?)(?:\.o)?\s*$")
+STEP = re.compile(r"\s*(\[[1-9]\d*/\d+\]).*?([^/\s]+?)(?:\.o)?\s*$")
 
 
 def main(command: list[str]) -> int:
     """Give the command's own exit status."""
-    kept = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as run:
+    kept: list[str] = []
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, errors="replace", **together) as run:
         assert run.stdout is not None
         for line in run.stdout:
             kept.append(line)
