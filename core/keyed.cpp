@@ -34,7 +34,8 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
       names_(std::make_unique<Names>()),
       nodes_(shape_.stride, capacity_of(frame_), fanout_of(frame_), plan_->words()),
       awaited_nodes_(2, frame_.leaf_capacity ? frame_.leaf_capacity : 64, fanout_of(frame_), 0),
-      algebra_(*plan_, shape_, nodes_),
+      algebra_(*plan_, shape_, nodes_, plan_->commutes() && !shape_.merged),
+      awaited_algebra_(*plan_, shape_, awaited_nodes_, false),
       progress_(std::make_unique<std::atomic<size_t>>(0)) {
     if (frame_.named) {
         nodes_.set_order(names_.get());
@@ -443,10 +444,10 @@ void Keyed::panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std
 
 // --- deletes -------------------------------------------------------------------------------------------
 
-PlaceTree Keyed::awaited_of(uint32_t slot) {
+RowTree Keyed::awaited_of(uint32_t slot) {
     KeyWindow& window = windows_[slot];
     if (!window.awaited) window.awaited = std::make_unique<tree::SmallSpines>();
-    return PlaceTree(awaited_nodes_, *window.awaited, no_summaries_);
+    return RowTree(awaited_nodes_, *window.awaited, awaited_algebra_);
 }
 
 bool Keyed::awaits(uint32_t slot, RowPlace place) {
@@ -455,7 +456,7 @@ bool Keyed::awaits(uint32_t slot, RowPlace place) {
 }
 
 bool Keyed::await(uint32_t slot, RowPlace place) {
-    PlaceTree tree = awaited_of(slot);
+    RowTree tree = awaited_of(slot);
     auto write = [&](auto* leaf, uint32_t i) -> const int64_t* {
         int64_t* row = awaited_nodes_.row(leaf, i);
         row[0] = place.time;
@@ -466,7 +467,7 @@ bool Keyed::await(uint32_t slot, RowPlace place) {
     if (!tree.size() || awaited_nodes_.less(tree.newest(), place)) {
         tree.append(place, write);
     } else {
-        PlaceTree::Path path = tree.search(place);
+        RowTree::Path path = tree.search(place);
         if (path.found) return false;
         tree.insert_at(path, place, write);
     }
@@ -551,7 +552,7 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         free_if_empty(slot);
     }
     while (horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) {
-        PlaceTree tree = awaited_of(slot);
+        RowTree tree = awaited_of(slot);
         awaited_ -= tree.evict_until({horizon, kFirstTie}, false);
         if (tree.size()) forgetting_.lower(slot, tree.oldest().time);
         tree.shrink_leaf();

@@ -175,7 +175,7 @@ class Keyed {
     RowTree tree_of(uint32_t slot) { return RowTree(nodes_, windows_[slot].rows, algebra_); }
     RowTree tree_of(uint32_t slot) const { return const_cast<Keyed*>(this)->tree_of(slot); }
     RowSummaries summaries_of(uint32_t slot) { return RowSummaries(nodes_, windows_[slot].rows, algebra_); }
-    PlaceTree awaited_of(uint32_t slot);
+    RowTree awaited_of(uint32_t slot);  // of places alone
     const int64_t* row_at(const RowCursor& cursor) const { return nodes_.row(cursor.leaf(), cursor.position()); }
 
     // proof, plain data
@@ -258,8 +258,7 @@ class Keyed {
     int64_t largest_ = 0;
     std::unique_ptr<Names> names_;
     RowNodes nodes_, awaited_nodes_;
-    RowAlgebra algebra_;
-    NoSummaries no_summaries_;
+    RowAlgebra algebra_, awaited_algebra_;
     std::unique_ptr<std::atomic<size_t>> progress_;
 
     std::vector<KeyWindow> windows_;

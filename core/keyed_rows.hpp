@@ -98,8 +98,9 @@ class RowAlgebra : public tree::NoEnds {
     using Leaf = tree::WordLeaf;
     using Inner = tree::WordInner;
 
-    RowAlgebra(const Plan& plan, const RowShape& shape, tree::WordNodes& nodes)
-        : plan_(plan), shape_(shape), nodes_(nodes), joins_(plan.commutes() && !shape.merged) {}
+    // `joins`: where order does not matter, rows join summaries; trees of which nobody asks for summaries never have any.
+    RowAlgebra(const Plan& plan, const RowShape& shape, tree::WordNodes& nodes, bool joins)
+        : plan_(plan), shape_(shape), nodes_(nodes), joins_(joins) {}
 
     uint64_t combines = 0;  // of all kinds
     uint64_t repairs = 0;   // those that made or changed summaries
@@ -124,7 +125,6 @@ class RowAlgebra : public tree::NoEnds {
         repairs += total.combines;
     }
 
-    // Where order does not matter, a row joins the summaries that cover it.
     bool joins() const { return joins_; }
     void join(Inner* node, uint32_t index, const int64_t* row) {
         fold(nodes_.summary(node, index), row, 1);
@@ -169,13 +169,5 @@ using RowNodes = tree::WordNodes;
 using RowTree = tree::Tree<RowNodes, RowAlgebra>;
 using RowCursor = tree::Cursor<RowTree>;
 using RowSummaries = tree::Summaries<RowNodes, RowAlgebra>;
-
-// A set of places, for deletes that wait for their rows.
-struct NoSummaries : tree::NoEnds {
-    static bool joins() { return false; }
-    template <class Inner>
-    void join(Inner*, uint32_t, const int64_t*) {}
-};
-using PlaceTree = tree::Tree<RowNodes, NoSummaries>;
 
 }  // namespace sash
