@@ -67,10 +67,10 @@ figures: $(READY) ## redraw the paper's figures from a quick run: about two minu
 figures-full: $(READY) ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
 	$(PY) -m experiments
 
-sanitize: $(SANITIZED)/.sash ## run the model tests on a core built with ASan and UBSan (gcc)
+sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(PY) -m pytest tests/model tests/test_keyed_long.py tests/test_keyed_ids.py -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	    $(PY) -m pytest tests/model $(wildcard tests/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 cards: $(READY) ## write the cards of the monoids into docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md

@@ -219,6 +219,7 @@ void Keyed::apply(const int64_t* times, const int64_t* ids, const uint8_t* delet
     batch_seq_ = seq;
     batch_status_ = status;
     for (size_t first = 0; first < order_.size();) {
+        prefetch(first, order_.size(), [&](size_t i) { return slots_[order_[i]]; });
         size_t last = first + 1;
         while (last < order_.size() && slots_[order_[last]] == slots_[order_[first]]) ++last;
         apply_key(order_.data() + first, last - first, times, ids, deletes, late, inputs, status);
@@ -253,12 +254,12 @@ void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t 
     shape_.set_header(words, place, batch_seq_ + row, nulls);
 }
 
-// What follows from a row that has come in.
-void Keyed::entered(uint32_t slot, int64_t time) {
+// What follows from a row that has come in, which may be the oldest of its key.
+void Keyed::entered(uint32_t slot, int64_t time, bool may_be_oldest) {
     newest_ = rows_ || awaited_ ? std::max(newest_, time) : time;
     ++rows_;
     if (frame_.remembers) touches_.push_back({slot, time});
-    expiring_.lower(slot, time);
+    if (may_be_oldest) expiring_.lower(slot, time);
     if (!showing_.started() || showing_.has(slot, time)) return;
     int64_t boundary = time;
     if (!frame_.every || next_boundary(time, boundary)) showing_.lower(slot, boundary);
@@ -271,7 +272,7 @@ uint8_t Keyed::insert(uint32_t slot, RowPlace place, const Column& inputs, uint3
     tree.start_if_empty();
     if (!tree.size() || nodes_.less(tree.newest(), place)) {
         tree.append(place, [&](auto* leaf, uint32_t i) { fill(nodes_.row(leaf, i), place, inputs, row); });
-        entered(slot, place.time);
+        entered(slot, place.time, tree.size() == 1);
         return inserted;
     }
     if (may_wait) {
@@ -544,12 +545,15 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         rows_ = 0;
     }
     uint32_t slot;
-    while (bound < INT64_MAX && expiring_.take(bound, slot)) {
-        RowTree tree = tree_of(slot);
+    due_.clear();
+    while (bound < INT64_MAX && expiring_.take(bound, slot)) due_.push_back(slot);
+    for (size_t i = 0; i < due_.size(); ++i) {
+        prefetch(i, due_.size(), [&](size_t k) { return due_[k]; });
+        RowTree tree = tree_of(due_[i]);
         rows_ -= tree.evict_until({bound + 1, kFirstTie}, false);
-        if (tree.size()) expiring_.lower(slot, tree.oldest().time);
+        if (tree.size()) expiring_.lower(due_[i], tree.oldest().time);
         tree.shrink_leaf();
-        free_if_empty(slot);
+        free_if_empty(due_[i]);
     }
     while (horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) {
         RowTree tree = awaited_of(slot);

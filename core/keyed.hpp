@@ -154,7 +154,9 @@ class Keyed {
     struct LateRows;
     class LateScratch;
     struct Span {
-        size_t from, to;  // ranks of rows
+        size_t from, to;             // ranks of rows
+        const tree::WordLeaf* leaf;  // where the first of them is
+        uint32_t at;
     };
     static constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -170,6 +172,16 @@ class Keyed {
     void free_slot(uint32_t slot);
     void free_if_empty(uint32_t slot);
     void forget_names();
+
+    // Keys are all over memory: what the next ones need is asked for while this one is worked on.
+    template <class SlotAt>
+    void prefetch(size_t i, size_t count, SlotAt&& slot_at) const {
+        constexpr size_t kFar = 16, kNear = 8, kLines = 6;
+        if (i + kFar < count) __builtin_prefetch(&windows_[slot_at(i + kFar)]);
+        if (i + kNear >= count) return;
+        const char* memory = static_cast<const char*>(windows_[slot_at(i + kNear)].rows.memory());
+        for (size_t line = 0; line < kLines; ++line) __builtin_prefetch(memory + 64 * line);
+    }
 
     // trees
     RowTree tree_of(uint32_t slot) { return RowTree(nodes_, windows_[slot].rows, algebra_); }
@@ -190,7 +202,7 @@ class Keyed {
     void insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids);
     void insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row);
     void fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const;
-    void entered(uint32_t slot, int64_t time);
+    void entered(uint32_t slot, int64_t time, bool may_be_oldest = true);
     uint8_t remove(uint32_t slot, RowPlace place, const Column& inputs, size_t row, bool ids);
     bool find_same(RowTree& tree, RowPlace& place, const Column& inputs, size_t row);
     bool awaits(uint32_t slot, RowPlace place);
@@ -230,6 +242,7 @@ class Keyed {
     void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                      RecordOutput& out);
     void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
+    bool fold_span(const Span& span, int64_t* record);
     // Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
     int64_t* room_for(size_t at, RecordOutput& out) {
         if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
@@ -265,6 +278,7 @@ class Keyed {
     std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
+    std::vector<uint32_t> due_;     // keys whose rows expire
     uint32_t epoch_ = 0;
     size_t rows_ = 0, awaited_ = 0;
     int64_t newest_ = INT64_MIN;

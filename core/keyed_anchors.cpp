@@ -173,8 +173,8 @@ void Keyed::start_shown() {
 bool Keyed::pending(int64_t from, int64_t& time) {
     start_shown();
     uint32_t slot;
-    for (int64_t due; showing_.earliest(due) && showing_.take(due, slot);) {
-        if (!next_shown(slot, from, time)) continue;
+    for (int64_t due; showing_.earliest(due);) {
+        if (!showing_.take(due, slot) || !next_shown(slot, from, time)) continue;
         showing_.lower(slot, time);
         if (time == due) return true;
     }

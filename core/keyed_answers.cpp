@@ -193,6 +193,16 @@ void Keyed::fold_window(uint32_t slot, int64_t time, size_t window, int64_t* rec
     algebra_.combines += total.combines;
 }
 
+// Rows that are all in one leaf; false where they are not.
+bool Keyed::fold_span(const Span& span, int64_t* record) {
+    size_t rows = span.to - span.from;
+    if (rows > span.leaf->end - span.at) return false;
+    Plan::clear(record);
+    if (rows) algebra_.fold(record, nodes_.row(span.leaf, span.at), rows);
+    algebra_.combines += rows;
+    return true;
+}
+
 // --- runs of anchors -----------------------------------------------------------------------------------
 
 // The rows in each anchor's window, by rank.
@@ -206,6 +216,8 @@ void Keyed::find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* ord
         int64_t time = anchors[order[i]].time;
         from.seek(first_in(time, window));
         spans_[i].from = from.rank();
+        spans_[i].leaf = from.leaf();
+        spans_[i].at = from.position();
         bool stops = stop_of(time, stop);
         if (stops) to.seek(stop);
         spans_[i].to = stops ? to.rank() : tree.size();
@@ -318,7 +330,7 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base
             }
             for (; first < last; ++first) {
                 int64_t time = anchors[order[first]].time, *record = room_for(base + first, out);
-                fold_window(slot, time, w, record);
+                if (few || !fold_span(spans_[first], record)) fold_window(slot, time, w, record);
                 put(record, time, w, order[first], out);
             }
         }
@@ -332,6 +344,7 @@ void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>
     bool as_it_is = std::is_sorted(order.begin(), order.end());
     for (RecordOutput& out : outs) out.places = as_it_is ? nullptr : order.data();
     for (size_t first = 0; first < order.size();) {
+        prefetch(first, order.size(), [&](size_t i) { return anchors[order[i]].slot; });
         size_t last = first + 1;
         while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
         answer_key(anchors.data(), order.data() + first, first, last - first, outs);

@@ -80,6 +80,8 @@ class SmallSpines {
     Node* left(uint32_t level) const { return const_cast<SmallSpines*>(this)->left(level); }
     Node* right(uint32_t level) const { return const_cast<SmallSpines*>(this)->right(level); }
 
+    const void* memory() const { return pointer_; }  // what is read first
+
     void reset(Node* leaf) {
         if (height_) std::free(pointer_);
         height_ = 0;

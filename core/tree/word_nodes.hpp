@@ -63,10 +63,9 @@ class WordNodes {
     size_t bytes() const { return bytes_; }  // of all nodes
     void set_order(const TieOrder* order) { order_ = order; }
 
-    bool less(const Place& a, const Place& b) const {
-        bool before = a.time < b.time, same = a.time == b.time;
-        if (!order_) return before | (same & (a.tie < b.tie));
-        return before || (same && order_->less(a.tie, b.tie));
+    __attribute__((always_inline)) bool less(const Place& a, const Place& b) const {
+        if (__builtin_expect(order_ != nullptr, 0)) return less_by_name(a, b);
+        return (a.time < b.time) | ((a.time == b.time) & (a.tie < b.tie));
     }
     int64_t* row(Leaf* leaf, uint32_t i) const { return leaf->words() + size_t{i} * stride_; }
     const int64_t* row(const Leaf* leaf, uint32_t i) const { return leaf->words() + size_t{i} * stride_; }
@@ -165,6 +164,10 @@ class WordNodes {
     }
 
    private:
+    __attribute__((noinline)) bool less_by_name(const Place& a, const Place& b) const {
+        return a.time < b.time || (a.time == b.time && order_->less(a.tie, b.tie));
+    }
+
     static constexpr size_t kSpare = 16, kPrefetched = 4096;
     size_t leaf_bytes(uint32_t room) const { return sizeof(Leaf) + size_t{room} * stride_ * sizeof(int64_t); }
     size_t inner_bytes() const {

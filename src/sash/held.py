@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sash import tables
 from sash.errors import CorruptStateError, InvariantError, shown
 
-CAP = 2**16  # rows of a segment: as many as a push may copy at once, and few segments for millions of rows
+CAP = 2**18  # rows of a segment: as many as a push may copy at once, and few segments for millions of rows
 SPARE = 1024  # rows that have expired and are not worth a copy
 _BYTES = 2**26  # of segments that are joined: far below what one array of text can hold
 _SEGMENTS = 32  # more than the logarithm of a segment's rows, which is how many small ones there are
