@@ -104,7 +104,7 @@ class TypedNodes {
         std::free(inner);
     }
 
-    void move_entries(Leaf* from, uint32_t begin, uint32_t end, Leaf* to, uint32_t at) {
+    __attribute__((always_inline)) void move_entries(Leaf* from, uint32_t begin, uint32_t end, Leaf* to, uint32_t at) {
         if (from == to && at > begin) {
             uint32_t stop = at + (end - begin);
             std::move_backward(from->times() + begin, from->times() + end, to->times() + stop);
