@@ -215,7 +215,7 @@ class Stream:
         deletes = None if self.asked.retract is None else self._deletes(table)
         return ids, deletes, self.definition.inputs_in(table)
 
-    def key_table(self, key: dict[str, Any]) -> Any:
+    def key_table(self, key: Any) -> Any:
         """Return a key as a table of one row, with the types that the stream's keys have."""
         if not isinstance(key, dict) or set(key) != set(self.asked.keys):
             raise ArgumentError(f"key must be a dict with the columns {list(self.asked.keys)}, got {shown(key)}.")
