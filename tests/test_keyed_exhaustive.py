@@ -1,4 +1,4 @@
-"""Every history of a few operations, on trees with tiny nodes, against a list that is folded anew.
+"""Every history of a few operations, on trees with tiny nodes, against a list that is folded from scratch.
 
 Histories run side by side, each in a key of its own, so that a step is one push for all of them. The watermark is the
 same for all keys, so there is one stream for each choice of the steps at which it advances. After each step all that is

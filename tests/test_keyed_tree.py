@@ -1,4 +1,4 @@
-"""Random histories of KeyedWindows on trees with tiny nodes: after each step all that is stored is checked anew.
+"""Random histories of KeyedWindows on trees with tiny nodes: after each step all that is stored is checked.
 
 Nodes of two rows and four children make a few dozen rows a tall tree. Machines append, insert late, delete, expire,
 drop and reload, in each way to emit; the oracles, which share no code with the engine, say what must come out. The

@@ -11,7 +11,7 @@ STEP = re.compile(r"\s*(\[[1-9]\d*/\d+\]).*?([^/\s]+?)(?:\.o)?\s*$")
 
 
 def main(command: list[str]) -> int:
-    """Give the command's own exit status."""
+    """Return the command's own exit status."""
     kept: list[str] = []
     together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, text=True, errors="replace", **together) as run:

@@ -664,7 +664,7 @@ class Tree {
         aggregates_.finger_rewritten(leaf);
     }
 
-    // A leaf that is no finger has become too thin: it joins a neighbour, or takes from it.
+    // A leaf that is not a finger has become too thin: it joins a neighbour, or takes from it.
     SASH_RARE void mend_leaf(const Path& path) {
         Slot at = slot(path, 1);
         uint32_t left = at.index + 1 < at.node->count ? at.index : at.index - 1;

@@ -2,7 +2,7 @@
 
 They lie in segments, in the order of the stream. Small neighbours are joined as their sizes grow, so that a row is
 copied a few times, about the logarithm of a segment's rows, and there are few segments. A segment whose rows have all
-expired goes as a whole; one that a row from far ahead holds back is written anew once enough of its rows have.
+expired goes as a whole; one that a row from far ahead holds back is rewritten once enough of its rows have.
 """
 
 import struct
@@ -313,7 +313,7 @@ def _missing(seq: int) -> InvariantError:
 
 
 def _edges(changes: NDArray[np.bool_]) -> list[int]:
-    """Return where stretches start, and the end, by whether each next element begins a new one."""
+    """Return where runs start, and the end, by whether each next element begins a new one."""
     return [0, *(changes.nonzero()[0] + 1).tolist(), len(changes) + 1]
 
 
@@ -321,8 +321,8 @@ def _groups(where: NDArray[np.int64]) -> list[tuple[int, Any]]:
     """Return each number that there is, ascending, and which elements have it, as slices where they ascend too."""
     order = np.argsort(where, kind="stable") if (where[1:] < where[:-1]).any() else None
     ascending = where if order is None else where[order]
-    stretches = [slice(i, j) for i, j in pairwise(_edges(ascending[1:] != ascending[:-1]))]
-    return [(int(ascending[own.start]), own if order is None else order[own]) for own in stretches]
+    runs = [slice(i, j) for i, j in pairwise(_edges(ascending[1:] != ascending[:-1]))]
+    return [(int(ascending[own.start]), own if order is None else order[own]) for own in runs]
 
 
 def _stacked(batches: Sequence[Any]) -> Any:
