@@ -1,6 +1,7 @@
 // Everything that an engine holds: as bytes, as proof, and as plain data.
 #include "keyed.hpp"
 #include "tree/check.hpp"
+#include "tree/plain.hpp"
 
 namespace sash {
 
@@ -174,17 +175,7 @@ Ref Keyed::node_below(const tree::SmallSpines& spines, tree::Node* node, uint32_
             append(children, node_below(spines, inner->children[i], level - 1, known));
         }
     }
-    const char* spine = nullptr;
-    if (node == spines.right(level)) spine = "right";
-    if (node == spines.left(level)) spine = "left";
-    if (level == spines.height()) spine = "root";
-    Ref dict = Ref::checked(PyDict_New());
-    set_item(dict, "keys", keys);
-    set_item(dict, "values", values);
-    set_item(dict, "aggregate", aggregate);
-    set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
-    set_item(dict, "children", children);
-    return dict;
+    return node_dict(keys, values, aggregate, spine_name(spines, node, level), children);
 }
 
 }  // namespace sash

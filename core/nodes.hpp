@@ -3,6 +3,7 @@
 
 #include "btree.hpp"
 #include "fiba.hpp"
+#include "tree/plain.hpp"
 
 namespace sash {
 
@@ -31,14 +32,8 @@ Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& format) {
         for (uint32_t i = 0; i < node->arity; ++i) append(children, node_of(tree, node->children[i], format));
     const char* spine = node->left_spine ? "left" : node->right_spine ? "right" : nullptr;
     if (node->is_root()) spine = "root";
-
-    Ref dict = Ref::checked(PyDict_New());
-    set_item(dict, "keys", keys);
-    set_item(dict, "values", values);
-    set_item(dict, "aggregate", seen(tree, node->agg));
-    set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
+    Ref dict = node_dict(keys, values, seen(tree, node->agg), spine, children);
     set_item(dict, "coins", python_int(int64_t{tree.coins(node)}));
-    set_item(dict, "children", children);
     return dict;
 }
 
@@ -62,17 +57,7 @@ Ref node_of(Fiba<Time, Monoid>& tree, const tree::Node* node, uint32_t level, co
             append(children, node_of(tree, inner->children[i], level - 1, known, format));
         }
     }
-    const char* spine = nullptr;
-    if (node == tree.spines().right(level)) spine = "right";
-    if (node == tree.spines().left(level)) spine = "left";
-    if (level == tree.height()) spine = "root";
-    Ref dict = Ref::checked(PyDict_New());
-    set_item(dict, "keys", keys);
-    set_item(dict, "values", values);
-    set_item(dict, "aggregate", aggregate);
-    set_item(dict, "spine", spine ? Ref::checked(PyUnicode_FromString(spine)) : none());
-    set_item(dict, "children", children);
-    return dict;
+    return node_dict(keys, values, aggregate, spine_name(tree.spines(), node, level), children);
 }
 
 template <class S>
