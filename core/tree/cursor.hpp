@@ -49,15 +49,6 @@ class Cursor {
         rank_ += count;
     }
 
-    // Back over so many entries of its leaf and those before it, to their first in one leaf: how many that were.
-    uint32_t back(size_t most) {
-        if (path_.position == path_.leaf->begin && !previous_leaf()) return 0;
-        uint32_t count = static_cast<uint32_t>(std::min<size_t>(most, path_.position - path_.leaf->begin));
-        path_.position -= count;
-        rank_ -= count;
-        return count;
-    }
-
     // To the first entry that is not before a place, from this one on: O(log of the way).
     void seek(const Place& place) {
         if (!at_end() && tree_.nodes().less(this->place(), place)) seek_on(place);
@@ -116,24 +107,14 @@ class Cursor {
         for (uint32_t level = 1; level <= tree_.height(); ++level) {
             auto at = tree_.slot(path_, level);
             if (at.index + 1 == at.node->count) continue;
-            enter(at.node, level, at.index + 1, true);
+            enter(at.node, level, at.index + 1);
             path_.position = path_.leaf->begin;
             return true;
         }
         return false;
     }
-    bool previous_leaf() {
-        for (uint32_t level = 1; level <= tree_.height(); ++level) {
-            auto at = tree_.slot(path_, level);
-            if (at.index == 0) continue;
-            enter(at.node, level, at.index - 1, false);
-            path_.position = path_.leaf->end;
-            return true;
-        }
-        return false;
-    }
-    // The way goes through a child of a node at `level`, and down its first or last children.
-    void enter(Inner* node, uint32_t level, uint32_t index, bool first) {
+    // The way goes through a child of a node at `level`, and down its first children.
+    void enter(Inner* node, uint32_t level, uint32_t index) {
         path_.top = std::max(path_.top, level);
         for (;; --level) {
             path_.nodes[level] = node;
@@ -144,7 +125,7 @@ class Cursor {
                 return;
             }
             node = static_cast<Inner*>(child);
-            index = first ? 0 : node->count - 1;
+            index = 0;
         }
     }
 
