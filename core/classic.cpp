@@ -1,5 +1,5 @@
 #include "btree.hpp"
-#include "engine.hpp"
+#include "engine/makers.hpp"
 
 namespace sash {
 

@@ -25,6 +25,7 @@
 #include <string>
 #include <utility>
 
+#include "any_time.hpp"
 #include "monoids.hpp"
 
 namespace sash {
@@ -47,15 +48,13 @@ struct Range {
     bool before_stop(const Time& time) const { return !stop || (stop_inside ? !less(*stop, time) : less(time, *stop)); }
 };
 
-// Thrown by in-order structures before anything has changed; the engine, which knows how times look to the user, turns
+// Thrown by in-order structures before anything has changed; the window, which knows how times look to the user, turns
 // them into an OutOfOrderError.
-template <class Time>
 struct TooEarly {
-    Time time, newest;
+    AnyTime time, newest;
 };
-template <class Time>
 struct NotOldest {
-    Time time, oldest;
+    AnyTime time, oldest;
 };
 
 // An aggregate that starts as nothing, so that no identity is ever combined.
@@ -118,10 +117,25 @@ class Fold {
     bool some_ = false;
 };
 
-template <class Time, class Visit>
-void visit_if_ref(const Time& held, Visit& visit) {
-    if constexpr (std::is_same_v<Time, Ref>)
+// How `fiba` lays out its nodes for this monoid.
+template <class Monoid>
+uint32_t best_leaf_capacity(const Monoid& monoid) {
+    if constexpr (Monoid::is_erased) return monoid.best_leaf_capacity();
+    return Monoid::leaf_capacity;
+}
+template <class Monoid>
+uint32_t best_fanout(const Monoid& monoid) {
+    if constexpr (Monoid::is_erased) return monoid.best_fanout();
+    return Monoid::fanout;
+}
+
+template <class Held, class Visit>
+void visit_if_ref(const Held& held, Visit& visit) {
+    if constexpr (std::is_same_v<Held, Ref>) {
         if (held) visit(held);
+    } else if constexpr (std::is_same_v<Held, AnyTime>) {
+        if (held.object) visit(held.object);
+    }
 }
 
 }  // namespace sash

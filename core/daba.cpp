@@ -1,6 +1,6 @@
 #include "daba.hpp"
 
-#include "engine.hpp"
+#include "engine/makers.hpp"
 
 namespace sash {
 

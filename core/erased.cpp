@@ -22,7 +22,12 @@ class OpsOf final : public AnyOps {
         if constexpr (Monoid::takes_time) return monoid_.timed();
         return false;
     }
-    bool result_may_fail() const override { return Monoid::result_may_fail; }
+    bool joins() const override {
+        if constexpr (Monoid::is_record) return monoid_.joins();
+        return Monoid::commutes;
+    }
+    uint32_t leaf_capacity() const override { return Monoid::leaf_capacity; }
+    uint32_t fanout() const override { return Monoid::fanout; }
     Out shown_as() const override {
         if constexpr (Monoid::is_record) return monoid_.shown_as();
         return Monoid::out;
@@ -72,10 +77,6 @@ class OpsOf final : public AnyOps {
         return monoid_.state(agg.as<Agg>());
     }
     AnyValue thaw(PyObject* state) const override { return AnyValue(Entry(monoid_.thaw(state))); }
-    __int128 total(const AnyValue& entry) const override {
-        if constexpr (Monoid::result_may_fail) return monoid_.total(entry.as<Entry>());
-        return 0;
-    }
     void see(const AnyValue& entry) override {
         if constexpr (Monoid::is_record) monoid_.see(entry.as<Entry>());
     }

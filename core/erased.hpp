@@ -1,8 +1,9 @@
-// One time and one monoid that stand for all the others, chosen when a window is made and not when it is compiled.
+// One monoid that stands for all native ones, chosen when a window is made and not when it is compiled.
 //
-// Each template of an engine costs the build seconds. `fiba` is compiled for every time and monoid; the rivals it is
-// measured against (paper, classic, two_stacks, daba, reactive) only for those they are measured with. For the rest
-// they get these two: the same values, errors, counts and bytes, a virtual call for each combine.
+// Each template of an engine costs the build seconds. `fiba` is compiled for every native monoid at times of one word;
+// the rivals it is measured against (paper, classic, two_stacks, daba, reactive) only for what they are measured with. For
+// the rest there is this monoid and the times of any_time.hpp: the same values, errors and bytes, a virtual call for each
+// combine.
 #pragma once
 
 #include <memory>
@@ -11,92 +12,6 @@
 #include "record.hpp"
 
 namespace sash {
-
-// --- time ----------------------------------------------------------------------------------------
-
-// Any time; which one it is, the window's format says.
-struct AnyTime {
-    Pair number = 0;
-    Ref object;
-
-    AnyTime() = default;
-    explicit AnyTime(Pair pair) : number(pair) {}
-    explicit AnyTime(int64_t word) : number(word) {}
-    explicit AnyTime(Ref any) : object(std::move(any)) {}
-    int64_t word() const { return static_cast<int64_t>(number); }
-};
-
-inline bool less(const AnyTime& a, const AnyTime& b) {
-    return a.object ? less(a.object, b.object) : less(a.number, b.number);
-}
-inline bool operator<(const AnyTime& a, const AnyTime& b) { return less(a, b); }
-
-// Calls `use` with the time as what it is.
-template <class Use>
-auto with(const TimeFormat& format, const AnyTime& time, Use&& use) {
-    if (format.kind == TimeKind::object) return use(time.object);
-    if (format.kind == TimeKind::pair) return use(time.number);
-    return use(time.word());
-}
-
-template <>
-inline AnyTime time_of<AnyTime>(const TimeFormat& format, PyObject* time, const char* argument) {
-    if (format.kind == TimeKind::object) return AnyTime(time_of<Ref>(format, time, argument));
-    if (format.kind == TimeKind::pair) return AnyTime(time_of<Pair>(format, time, argument));
-    return AnyTime(time_of<int64_t>(format, time, argument));
-}
-template <>
-inline AnyTime time_at<AnyTime>(const TimeFormat& format, const Column& column, size_t row) {
-    if (format.kind == TimeKind::object) return AnyTime(time_at<Ref>(format, column, row));
-    if (format.kind == TimeKind::pair) return AnyTime(time_at<Pair>(format, column, row));
-    return AnyTime(time_at<int64_t>(format, column, row));
-}
-
-inline Ref python_time(const TimeFormat& format, const AnyTime& time) {
-    return with(format, time, [&](const auto& t) { return python_time(format, t); });
-}
-
-template <>
-struct Moment<AnyTime> {
-    const TimeFormat& format;
-    const AnyTime& time;
-    Ref python() const { return python_time(format, time); }
-    int64_t word() const {
-        return with(format, time, [&](const auto& t) { return Moment<std::decay_t<decltype(t)>>{format, t}.word(); });
-    }
-};
-
-inline bool far_edge(const TimeFormat& format, const AnyTime& newest, const Size& size, AnyTime& edge) {
-    return with(format, newest, [&](const auto& t) {
-        std::decay_t<decltype(t)> far{};
-        bool some = far_edge(format, t, size, far);
-        if (some) edge = AnyTime(std::move(far));
-        return some;
-    });
-}
-
-template <class Visit>
-void visit_if_ref(const AnyTime& time, Visit& visit) {
-    visit_if_ref(time.object, visit);
-}
-
-template <>
-struct TimeBytes<AnyTime> {
-    static size_t size(const TimeFormat& format) {
-        return format.kind == TimeKind::pair ? sizeof(Pair) : sizeof(int64_t);
-    }
-    static void write(const TimeFormat& format, const AnyTime& time, char* bytes) {
-        if (format.kind == TimeKind::pair) return TimeBytes<Pair>::write(format, time.number, bytes);
-        TimeBytes<int64_t>::write(format, time.word(), bytes);
-    }
-    static AnyTime read(const TimeFormat& format, const char* bytes) {
-        if (format.kind == TimeKind::pair) return AnyTime(TimeBytes<Pair>::read(format, bytes));
-        return AnyTime(TimeBytes<int64_t>::read(format, bytes));
-    }
-    static bool is_sound(const TimeFormat& format, const AnyTime& time) {
-        return format.kind != TimeKind::real || is_real_time(time.word());
-    }
-};
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -196,7 +111,9 @@ class AnyOps {
     virtual const char* name() const = 0;
     virtual bool regroups() const = 0;
     virtual bool timed() const = 0;
-    virtual bool result_may_fail() const = 0;
+    virtual bool joins() const = 0;
+    virtual uint32_t leaf_capacity() const = 0;
+    virtual uint32_t fanout() const = 0;
     virtual Out shown_as() const = 0;
     virtual Ref result_kinds() const = 0;
 
@@ -216,7 +133,6 @@ class AnyOps {
     virtual Ref state(const AnyValue& agg) const = 0;
     virtual Ref seen(const AnyValue& agg) const = 0;
     virtual AnyValue thaw(PyObject* state) const = 0;
-    virtual __int128 total(const AnyValue& entry) const = 0;  // of a sum
     virtual void see(const AnyValue& entry) = 0;
     virtual bool same(const AnyValue& a, const AnyValue& b) const = 0;
 
@@ -233,10 +149,10 @@ class AnyMonoid : public Counted {
     using Input = AnyValue;  // lifted, but not yet dated
     using Entry = AnyValue;
     using Agg = AnyValue;
-    static constexpr bool result_may_fail = true;  // of some; may_fail() says whether of this one
     static constexpr bool validates = true;
     static constexpr bool takes_time = true;
     static constexpr bool is_record = true;  // what holds for records may hold
+    static constexpr bool is_erased = true;
     static constexpr bool checks_entries = true;
 
     explicit AnyMonoid(std::unique_ptr<AnyOps> ops) : ops_(std::move(ops)) {}
@@ -246,7 +162,9 @@ class AnyMonoid : public Counted {
     const char* name() const { return ops_->name(); }
     bool regroups() const { return ops_->regroups(); }
     bool timed() const { return ops_->timed(); }
-    bool may_fail() const { return ops_->result_may_fail(); }
+    bool joins() const { return ops_->joins(); }
+    uint32_t best_leaf_capacity() const { return ops_->leaf_capacity(); }
+    uint32_t best_fanout() const { return ops_->fanout(); }
     Out shown_as() const { return ops_->shown_as(); }
     Ref result_kinds() const { return ops_->result_kinds(); }
 
@@ -278,7 +196,6 @@ class AnyMonoid : public Counted {
     Ref state(const Agg& agg) const { return ops_->state(agg); }
     Ref seen(const Agg& agg) const { return ops_->seen(agg); }
     Entry thaw(PyObject* state) const { return ops_->thaw(state); }
-    __int128 total(const Entry& entry) const { return ops_->total(entry); }
     void see(const Entry& entry) { ops_->see(entry); }
     bool same(const Agg& a, const Agg& b) const { return ops_->same(a, b); }
 

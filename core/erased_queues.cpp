@@ -1,5 +1,5 @@
 #include "daba.hpp"
-#include "engine.hpp"
+#include "engine/makers.hpp"
 #include "reactive.hpp"
 #include "two_stacks.hpp"
 

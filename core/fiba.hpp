@@ -37,8 +37,8 @@ class Fiba {
     static constexpr bool updates_run_no_code = true;
 
     Fiba(Monoid monoid, const Options& options)
-        : nodes_(options.leaf_capacity ? options.leaf_capacity : Monoid::leaf_capacity,
-                 options.fanout ? options.fanout : Monoid::fanout),
+        : nodes_(options.leaf_capacity ? options.leaf_capacity : best_leaf_capacity(monoid),
+                 options.fanout ? options.fanout : best_fanout(monoid)),
           ends_(std::move(monoid), nodes_, spines_) {}
     ~Fiba() { tree().free_all(); }
     Fiba(const Fiba& other) : nodes_(other.nodes_), ends_(other.ends_, nodes_, spines_) {
@@ -299,18 +299,22 @@ class Fiba {
 
     // A present time, by comparison where that cannot fail, else by identity.
     Path path_to(const Time& time) const {
-        if constexpr (!std::is_same_v<Time, Ref>) return tree().search(time);
+        if (!is_object(time)) return tree().search(time);
         Path path;
         path.top = height();
         path.found = identical_below(spines_.root(), height(), time, path);
         return path;
     }
+    static bool is_object(const Time& time) {
+        if constexpr (std::is_same_v<Time, AnyTime>) return bool(time.object);
+        return false;
+    }
     bool identical_below(Node* node, uint32_t level, const Time& time, Path& path) const {
-        if constexpr (std::is_same_v<Time, Ref>) {
+        if constexpr (std::is_same_v<Time, AnyTime>) {
             if (level == 0) {
                 path.leaf = static_cast<Leaf*>(node);
                 for (uint32_t i = path.leaf->begin; i < path.leaf->end; ++i)
-                    if (path.leaf->times()[path.position = i].get() == time.get()) return true;
+                    if (path.leaf->times()[path.position = i].object.get() == time.object.get()) return true;
                 return false;
             }
             path.nodes[level] = inner(node);

@@ -209,7 +209,7 @@ class Ends {
 
     Agg whole() {
         if (spines_.height() == 0) return one_leaf();
-        if constexpr (Monoid::is_record)
+        if constexpr (Monoid::in_place)
             if (joins()) {
                 Agg agg;
                 whole_into(agg);
@@ -342,13 +342,13 @@ class Ends {
     }
 
     // A record's total is not stacked: it is large, and folding a leaf anew takes one call for each of its parts.
-    static constexpr bool stacks = !Monoid::is_record;
+    static constexpr bool stacks = !Monoid::in_place;
 
     // The running aggregate is kept aside: reading back what was just stored would make each step wait for the last.
     SASH_RARE void extend_suffix(const LeafNode* leaf) {
         AtWork<Monoid> monoid(monoid_);
         Agg agg{};
-        if constexpr (Monoid::is_record) {
+        if constexpr (Monoid::in_place) {
             if (suffix_from_ == suffix_to_ && suffix_from_ > leaf->begin) {
                 suffix_[suffix_from_ - 1] = monoid->of(leaf->entries[suffix_from_ - 1]);
                 --suffix_from_;

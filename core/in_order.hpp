@@ -30,7 +30,7 @@ class InOrder {
     const Time& newest() const { return queue_[queue_.end() - 1].time; }
 
     void require_order(const Time& time) const {
-        if (size_ && less(time, newest())) throw TooEarly<Time>{time, newest()};
+        if (size_ && less(time, newest())) throw TooEarly{AnyTime(time), AnyTime(newest())};
     }
 
     template <class Visit>
@@ -81,7 +81,7 @@ class InOrder {
     // True: the time is present, all of it at the front, and may go.
     bool may_evict(const Time& time) const {
         if (!contains(time)) return false;
-        if (less(oldest(), time)) throw NotOldest<Time>{time, oldest()};
+        if (less(oldest(), time)) throw NotOldest{AnyTime(time), AnyTime(oldest())};
         return true;
     }
 

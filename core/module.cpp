@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arguments.hpp"
+#include "plan.hpp"
 #include "window.hpp"
 
 namespace nb = nanobind;

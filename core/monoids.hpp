@@ -119,14 +119,14 @@ inline constexpr uint32_t kWideLeaf = 128;
 struct Counted {
     uint64_t combines = 0;
     static bool regroups() { return true; }         // is the answer the same however states are grouped, or near it?
-    static bool may_fail() { return true; }         // where result_may_fail: does it hold of this one?
     static constexpr bool may_throw = false;        // do combines run Python code?
-    static constexpr bool result_may_fail = false;  // can an aggregate have no result?
     static constexpr bool validates = false;        // can an input of the right type be refused?
     static constexpr bool commutes = false;         // native, exact, and order does not matter
     static constexpr bool folds = false;            // are there append_entries and append_aggs for many at once?
     static constexpr bool takes_time = false;       // can a lift or a result depend on times? timed() says whether
-    static constexpr bool is_record = false;        // is it made of a plan? then joins() says whether it commutes
+    static constexpr bool is_record = false;        // may it be made of a plan? then joins() says whether it commutes
+    static constexpr bool is_erased = false;        // does it stand for another one? (erased.hpp)
+    static constexpr bool in_place = false;         // is an aggregate better made where it is wanted than moved there?
 
     // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
     static constexpr uint32_t leaf_capacity = 64;
@@ -172,7 +172,6 @@ struct IntegerSum : Counted {
     using Entry = EntryType;
     using Agg = __int128;
     static constexpr Out out = Out::integer;
-    static constexpr bool result_may_fail = true;
 
     explicit IntegerSum(const MonoidSpec&) {}
     static Input input(PyObject* value) { return integer_value(value); }
@@ -186,7 +185,6 @@ struct IntegerSum : Counted {
         return true;
     }
     static Agg of(Entry entry) { return entry; }
-    static __int128 total(Entry entry) { return entry; }
     void append(Agg& agg, Agg other) { ++combines, agg += other; }
     void prepend(Agg other, Agg& agg) { append(agg, other); }
     void append_entry(Agg& agg, Entry entry) { append(agg, entry); }
@@ -500,7 +498,6 @@ struct Objects : Counted {
     static constexpr uint32_t fanout = 8;
     static constexpr Out out = Out::object;
     static constexpr bool may_throw = true;
-    static constexpr bool result_may_fail = true;
     static constexpr bool takes_time = true;
 
     explicit Objects(const MonoidSpec& spec)

@@ -114,6 +114,24 @@ struct TimeBytes {
     }
 };
 
+template <>
+struct TimeBytes<AnyNumber> {
+    static size_t size(const TimeFormat& format) {
+        return format.kind == TimeKind::pair ? sizeof(Pair) : sizeof(int64_t);
+    }
+    static void write(const TimeFormat& format, const AnyNumber& time, char* bytes) {
+        if (format.kind == TimeKind::pair) return TimeBytes<Pair>::write(format, time.number, bytes);
+        TimeBytes<int64_t>::write(format, time.word(), bytes);
+    }
+    static AnyNumber read(const TimeFormat& format, const char* bytes) {
+        if (format.kind == TimeKind::pair) return AnyNumber(TimeBytes<Pair>::read(format, bytes));
+        return AnyNumber(TimeBytes<int64_t>::read(format, bytes));
+    }
+    static bool is_sound(const TimeFormat& format, const AnyNumber& time) {
+        return format.kind != TimeKind::real || is_real_time(time.word());
+    }
+};
+
 // What a structure sees of them: a run without ties.
 template <class Time, class Monoid>
 class PackedRows {
@@ -128,7 +146,10 @@ class PackedRows {
     Time time(size_t i) const { return Bytes::read(format_, packed_.times.data() + i * Bytes::size(format_)); }
     Entry entry(size_t i) const { return entries_[i]; }
     void copy(size_t from, uint32_t count, Time* times, Entry* into) const {
-        std::memcpy(static_cast<void*>(times), packed_.times.data() + from * sizeof(Time), count * sizeof(Time));
+        if constexpr (is_any_time<Time>)
+            for (uint32_t i = 0; i < count; ++i) times[i] = time(from + i);
+        else
+            std::memcpy(static_cast<void*>(times), packed_.times.data() + from * sizeof(Time), count * sizeof(Time));
         entries_.copy(from, count, into);
     }
 

@@ -1,6 +1,6 @@
 #include "reactive.hpp"
 
-#include "engine.hpp"
+#include "engine/makers.hpp"
 
 namespace sash {
 

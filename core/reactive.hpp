@@ -34,7 +34,7 @@ class Reactive {
     const Time& newest() const { return leaf(end_ - 1).time; }
 
     void require_order(const Time& time) const {
-        if (size_ && less(time, newest())) throw TooEarly<Time>{time, newest()};
+        if (size_ && less(time, newest())) throw TooEarly{AnyTime(time), AnyTime(newest())};
     }
 
     bool insert(Time time, Entry entry) {

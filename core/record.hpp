@@ -141,6 +141,7 @@ struct RecordOf : Counted {
     static constexpr const char* name = is_inline ? "record" : "wide_record";
     static constexpr Out out = Out::object;
     static constexpr bool is_record = true;
+    static constexpr bool in_place = true;
     static constexpr bool takes_time = true;
     static constexpr bool folds = true;
     static constexpr bool validates = false;

@@ -33,6 +33,7 @@ inline const char* name_of(TimeKind kind) {
 struct TimeFormat {
     TimeKind kind;
     Ref codec;  // instants only: a sash.times.Instants
+    bool one_word() const { return kind != TimeKind::pair && kind != TimeKind::object; }
 };
 
 // Native rows as the Python side hands them over; exactly one of the first four is set. A pair takes two words.

@@ -1,6 +1,6 @@
 #include "two_stacks.hpp"
 
-#include "engine.hpp"
+#include "engine/makers.hpp"
 
 namespace sash {
 

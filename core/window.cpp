@@ -1,7 +1,8 @@
 #include "window.hpp"
 
-#include <map>
 #include <optional>
+
+#include "natives.hpp"
 
 namespace sash {
 
@@ -30,7 +31,11 @@ const std::vector<std::string>& structure_names() {
 }
 
 Window::Window(PyObject* monoid, const std::string& structure, const Options& options)
-    : monoid_(Ref::borrow(monoid)), native_(attribute(monoid, "native")), maker_(nullptr), options_(options) {
+    : monoid_(Ref::borrow(monoid)),
+      native_(attribute(monoid, "native")),
+      structure_(structure),
+      maker_(nullptr),
+      options_(options) {
     for (auto& [name, maker] : registry())
         if (name == structure) maker_ = maker;
     if (!maker_) fail(ErrorKind::argument, "structure: " + structure + " is not known.");
@@ -81,14 +86,14 @@ std::unique_ptr<Engine> Window::undecided() const { return make({TimeKind::objec
 template <class Do>
 void Window::change(const Kinds& kinds, Do&& work) {
     if (engine_) {
-        work();
+        in_order(kinds, work);
         ++version_;
         return;
     }
     engine_ = make(kinds);
     kinds_ = kinds;
     try {
-        work();
+        in_order(kinds, work);
         ++version_;
     } catch (...) {
         if (engine_->size() == 0)
@@ -96,6 +101,21 @@ void Window::change(const Kinds& kinds, Do&& work) {
         else
             ++version_;
         throw;
+    }
+}
+
+// Says what a structure that takes times in order, and one at a time from its front, has refused.
+template <class Do>
+auto Window::in_order(const Kinds& kinds, Do&& work) const -> decltype(work()) {
+    auto named = [&](const AnyTime& time) { return shown(python_time({kinds.time, kinds.codec}, time).get()); };
+    try {
+        return work();
+    } catch (const TooEarly& e) {
+        fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) + ", and " +
+                                   structure_ + " takes times in order; use structure=\"fiba\" for times in any order.");
+    } catch (const NotOldest& e) {
+        fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
+                                   structure_ + " evicts in order; use structure=\"fiba\" to evict anywhere.");
     }
 }
 
@@ -141,7 +161,8 @@ void Window::widen(const Contents& contents) {
 void Window::insert(PyObject* time, PyObject* value) {
     Held held(*this);
     if (engine_) {
-        if (!engine_->insert(time, value)) {
+        bool held = in_order(kinds_, [&] { return engine_->insert(time, value); });
+        if (!held) {
             widen(engine_->freeze());
             engine_->insert(time, value);
         }
@@ -167,15 +188,9 @@ void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
     require_kinds(kinds, slide.times, slide.values);
     change(kinds, [&] {
         for (;;) {
-            try {
-                bool done = at_end ? engine_->slide_to_end(slide, *at_end) : engine_->slide(slide);
-                if (done) return;
-            } catch (...) {
-                if (slide.contents.times) widen(slide.contents);
-                throw;
-            }
-            widen(slide.contents.times ? slide.contents : engine_->freeze());
-            slide.contents = {};
+            bool done = at_end ? engine_->slide_to_end(slide, *at_end) : engine_->slide(slide);
+            if (done) return;
+            widen(engine_->freeze());
         }
     });
 }
@@ -183,7 +198,7 @@ void Window::slide(const Kinds& kinds, Slide& slide, Ref* at_end) {
 void Window::time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) {
     Held held(*this);
     require_kinds(kinds_, slide.times, slide.values);
-    if (engine_) engine_->time_rounds(slide, rounds_ns, queries_ns);
+    if (engine_) in_order(kinds_, [&] { engine_->time_rounds(slide, rounds_ns, queries_ns); });
     ++version_;
 }
 
@@ -204,7 +219,7 @@ void Window::run_rounds(Rounds& rounds, Window* twin) {
         ++twin->version_;
     }
     ++version_;
-    engine_->run_rounds(rounds);
+    in_order(kinds_, [&] { engine_->run_rounds(rounds); });
 }
 
 void Window::run_batches(const Batches& batches) {
@@ -214,12 +229,12 @@ void Window::run_batches(const Batches& batches) {
     if (!batches.cuts.words || batches.cuts.size != wanted)
         fail(ErrorKind::argument, "cuts: there is not one int for each batch.");
     ++version_;
-    engine_->run_batches(batches);
+    in_order(kinds_, [&] { engine_->run_batches(batches); });
 }
 
 bool Window::evict(PyObject* time) {
     Held held(*this);
-    bool gone = engine_ && engine_->evict(time);
+    bool gone = engine_ && in_order(kinds_, [&] { return engine_->evict(time); });
     version_ += gone;
     return gone;
 }

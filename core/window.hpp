@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine.hpp"
+#include "engine/engine.hpp"
 
 namespace sash {
 
@@ -92,10 +92,13 @@ class Window {
     std::unique_ptr<Engine> undecided() const;
     template <class Do>
     void change(const Kinds& kinds, Do&& work);
+    template <class Do>
+    auto in_order(const Kinds& kinds, Do&& work) const -> decltype(work());
     void widen(const Contents& contents);
 
     Ref monoid_;
     Ref native_;  // the monoid's names in the core, by kind of value
+    std::string structure_;
     Maker maker_;
     Options options_;
     Kinds kinds_;

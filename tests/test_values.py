@@ -171,13 +171,14 @@ def test_a_long_run_of_huge_sums(structure: Structure) -> None:
 
 
 def test_overflow_in_a_slide(structure: Structure) -> None:
-    """A result that does not fit stops a slide after the last whole round."""
+    """A result that does not fit stops a slide; its round stays done, and the next slide goes on from there."""
     window = structure.window(monoids.sum())
     with pytest.raises(SlideError) as caught:
         window.slide([1, 2, 3, 4], [HIGH, -1, 2, 5], count=3)
     assert caught.value.index == 2 and list(caught.value.results) == [HIGH, HIGH - 1]
     assert isinstance(caught.value.__cause__, ResultOverflowError)
-    assert list(window.items()) == [(1, HIGH), (2, -1)]
+    assert list(window.items()) == [(1, HIGH), (2, -1), (3, 2)]
+    assert list(window.slide([4], [5], count=3)) == [6]
 
 
 def test_wide_windows_pickle(structure: Structure) -> None:

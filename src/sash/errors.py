@@ -53,9 +53,11 @@ class CorruptStateError(SashError, ValueError):
 
 
 class SlideError(SashError):
-    """A round of `slide` failed; the window is as it was after the round before.
+    """A round of `slide` failed.
 
-    `index` is the failed round, `results` are those of the rounds before it, and `__cause__` is what went wrong.
+    `index` is the failed round, `results` are those of the rounds before it, and `__cause__` is what went wrong. The
+    window is as it was after the round before, unless the cause is a `ResultOverflowError`: then the failed round is
+    done too, and only its result is missing.
     """
 
     def __init__(self, message: str, index: int, results: Any) -> None:

@@ -119,7 +119,7 @@ class Window(_core.Window):
 
         With `size=`, for each pair: insert, drop all times at or before newest − size, query. With `count=`, the
         paper's round: evict the oldest if the window holds so many, insert, query. With `at="end"`: insert all, drop,
-        one query. An error stops it after the last whole round and comes as a `SlideError`.
+        one query. An error stops it and is raised as a `SlideError`, which names the round.
 
         >>> from sash import Window, monoids
         >>> Window(monoids.sum()).slide([1, 2, 4, 3], [1, 10, 100, 1000], size=2)

@@ -1,0 +1,82 @@
+// Loops that only measure: the paper's rounds with answers that stay in the core.
+//
+// They undo nothing, so that nothing may fail half way, and are compiled for what the figures measure alone. `rows(i,
+// use)` calls use(time, entry) with a row.
+#pragma once
+
+#include <chrono>
+
+#include "engine/engine.hpp"
+#include "natives.hpp"
+
+namespace sash {
+
+template <class Time, class Monoid>
+inline constexpr bool is_measured =
+    std::is_same_v<Time, int64_t> && is_one_of<Monoid>(static_cast<MeasuredMonoids*>(nullptr));
+
+namespace measure {
+
+[[noreturn]] inline void fail_unmeasured() {
+    fail(ErrorKind::unsupported,
+         "monoid: rounds are measured with a native sum of ints, geomean or bloom, and int times.");
+}
+
+// An answer that no one reads must be computed all the same.
+template <class S>
+void ask(S& structure) {
+    auto agg = structure.query();
+    asm volatile("" : : "r"(&agg) : "memory");
+}
+
+template <class S>
+void ask_from(S& structure, int64_t start) {
+    if constexpr (S::ranges) {
+        typename S::Agg agg;
+        Range<int64_t> range;
+        range.start = start;
+        structure.query(range, agg);
+        asm volatile("" : : "r"(&agg) : "memory");
+    } else {
+        fail(ErrorKind::unsupported, std::string("starts: ") + S::name + " answers for the whole window only.");
+    }
+}
+
+template <class Rows, class S>
+void take(Rows& rows, S& structure, size_t row, size_t count) {
+    while (structure.size() >= count) structure.evict_oldest();
+    rows(row, [&](auto&& time, auto&& entry) { structure.insert(std::move(time), std::move(entry)); });
+}
+
+// Each round by the clock: nanoseconds of the round and of its query.
+template <class Rows, class S>
+void time_rounds(Rows rows, S& structure, const Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) {
+    using Clock = std::chrono::steady_clock;
+    auto since = [](Clock::time_point a, Clock::time_point b) {
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(b - a).count();
+    };
+    for (size_t row = 0; row < slide.times.size; ++row) {
+        auto start = Clock::now();
+        take(rows, structure, row, slide.count);
+        auto asked = Clock::now();
+        ask(structure);
+        auto end = Clock::now();
+        rounds_ns[row] = since(start, end);
+        queries_ns[row] = since(asked, end);
+    }
+}
+
+template <class Rows, class S>
+void run_rounds(Rows rows, S& structure, const Rounds& rounds, S* twin) {
+    for (size_t row = 0; row < rounds.times.size; ++row) {
+        take(rows, structure, row, rounds.count);
+        ask(structure);
+        if (rounds.starts.size) ask_from(structure, rounds.starts.words[row]);
+        if (!twin) continue;
+        take(rows, *twin, row, rounds.twin_count);
+        ask(*twin);
+    }
+}
+
+}  // namespace measure
+}  // namespace sash
