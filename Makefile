@@ -17,7 +17,7 @@ PIP_INSTALL := $(PY) -m pip --disable-pip-version-check install --quiet
 PIP_BUILD := $(PY) tools/progress.py $(subst --quiet,--verbose,$(PIP_INSTALL)) --no-build-isolation --no-deps
 SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
            $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
-CORE_FILES := $(wildcard core/*.hpp core/*.cpp core/*/*.hpp)
+CORE_FILES := $(wildcard core/*.hpp core/*/*.hpp core/*/*.cpp)
 SANITIZED := build/sanitize
 # Python itself is not instrumented: the sanitizers' runtimes must come first, and libstdc++
 # with them, or a C++ exception finds no handler to intercept.

@@ -3,10 +3,10 @@
 // It is compiled once for each kind of time and monoid (contents.cpp), and reaches the structure through virtual calls.
 #pragma once
 
+#include "base/function_ref.hpp"
 #include "engine/engine.hpp"
-#include "erased.hpp"
-#include "function_ref.hpp"
-#include "natives.hpp"
+#include "monoids/erased.hpp"
+#include "monoids/natives.hpp"
 
 namespace sash {
 

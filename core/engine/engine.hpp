@@ -4,7 +4,7 @@
 //   EngineFor<Time, Monoid>         decodes what comes from Python and encodes what goes back (contents.hpp)
 //   EngineOf<Structure, ...>        the structure, and the loops that must be fast (engine_of.hpp)
 //
-// Only the last one is compiled for every structure. An engine decides nothing about kinds: Window (window.hpp) does that
+// Only the last one is compiled for every structure. An engine decides nothing about kinds: Window (engine/window.hpp) does that
 // and builds engines by recipe (makers.hpp).
 #pragma once
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "contract.hpp"
-#include "packed.hpp"
+#include "engine/packed.hpp"
+#include "structures/contract.hpp"
 
 namespace sash {
 
@@ -120,6 +120,7 @@ std::unique_ptr<Engine> make_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);
 std::unique_ptr<Engine> make_daba(const Recipe& recipe);
 std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
+std::unique_ptr<Engine> make_fiba_of_records(const Recipe& recipe);
 // For the times and monoids that these have no templates for.
 std::unique_ptr<Engine> make_erased_fiba(const Recipe& recipe);
 std::unique_ptr<Engine> make_erased_paper(const Recipe& recipe);

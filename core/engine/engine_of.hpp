@@ -3,7 +3,7 @@
 
 #include "engine/contents.hpp"
 #include "engine/measure.hpp"
-#include "nodes.hpp"
+#include "structures/node_dict.hpp"
 
 namespace sash {
 
@@ -11,10 +11,10 @@ template <template <class, class> class Structure, class Time, class Monoid>
 class EngineOf final : public EngineFor<Time, Monoid> {
     using Base = EngineFor<Time, Monoid>;
     using S = Structure<Time, Monoid>;
+    using Base::format_;
     using typename Base::Agg;
     using typename Base::Entry;
     using typename Base::Visit;
-    using Base::format_;
 
    public:
     explicit EngineOf(const Recipe& recipe) : EngineOf(recipe, Monoid(recipe.spec)) {}
@@ -22,11 +22,11 @@ class EngineOf final : public EngineFor<Time, Monoid> {
 
     size_t size() override { return s_.size(); }
     uint64_t spent() override { return s_.spent(); }
-    Ref nodes() override { return nodes_of(s_, format_); }
-    std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
-    void check() override {
+    SASH_COLD Ref nodes() override { return nodes_of(s_, format_); }
+    SASH_COLD std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
+    SASH_COLD void check() override {
         if constexpr (Monoid::is_record)
-            s_.scan({}, false, [&](const Time&, const Entry& entry) { return s_.monoid().see(entry), true; });
+            each({}, false, [&](const Time&, const Entry& entry) { return s_.monoid().see(entry), true; });
         s_.check();
     }
     void visit(void (*visitor)(PyObject*, void*), void* argument) override {
@@ -40,7 +40,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
 
     // --- many at once ----------------------------------------------------------------------------
 
-    bool insert_many(Batch& batch) override {
+    SASH_RARE bool insert_many(Batch& batch) override {
         this->prepare(batch);
         if constexpr (bulk) return s_.insert_run(Run{*this, batch}, batch.done);
         return change([&] {
@@ -106,7 +106,9 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     bool holds(const Time& time) override { return s_.contains(time); }
     bool remove(const Time& time) override { return s_.evict(time); }
     Agg whole() override { return s_.query(); }
-    void each(const Range<Time>& range, bool reverse, Visit visit) override { s_.scan(range, reverse, visit); }
+    SASH_COLD void each(const Range<Time>& range, bool reverse, Visit visit) override {
+        s_.scan(range, reverse, visit);
+    }
 
     bool part(const Range<Time>& range, Agg& agg) override {
         if constexpr (S::ranges)
@@ -171,7 +173,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     // Whole batches at once, where nothing can fail half way through one.
     static constexpr bool bulk = S::updates_run_no_code && !Monoid::may_throw;
 
-    EngineOf(const EngineOf&) = default;
+    SASH_COLD EngineOf(const EngineOf&) = default;
 
     static void check_signals(size_t row) {
         if (row % kSignalRows == 0 && PyErr_CheckSignals() < 0) throw PythonError{};
@@ -296,7 +298,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         bool has_ties() const { return batch.ties; }
         Time time(size_t i) const { return packed ? packed->time(i) : time_in(order ? order[i] : i); }
         Entry entry(size_t i) const { return packed ? packed->entry(i) : entry_in(order ? order[i] : i); }
-        void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
+        SASH_RARE void copy(size_t from, uint32_t count, Time* times, Entry* entries) const {
             if (packed) return packed->copy(from, count, times, entries);
             if (order)
                 copy([&](uint32_t i) { return order[from + i]; }, count, times, entries);

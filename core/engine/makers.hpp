@@ -14,14 +14,14 @@ std::unique_ptr<Engine> make_native(const Recipe& recipe, std::tuple<Monoids...>
     return engine;
 }
 
-// For the rivals of `fiba`: templates of their own for what they are measured with, else null.
+// Templates for what is measured, else null.
 template <template <class, class> class Structure>
 std::unique_ptr<Engine> make_measured(const Recipe& recipe) {
     if (!recipe.format.one_word()) return nullptr;
     return make_native<Structure>(recipe, static_cast<MeasuredMonoids*>(nullptr));
 }
 
-// And one for every other monoid and time, whose translation units (erased_*.cpp) are compiled in half the time.
+// And one for every other monoid and time (structures/erased.cpp).
 template <template <class, class> class Structure>
 std::unique_ptr<Engine> make_erased(const Recipe& recipe) {
     if (recipe.format.kind == TimeKind::object || recipe.monoid == Objects::name)

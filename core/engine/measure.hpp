@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "engine/engine.hpp"
-#include "natives.hpp"
+#include "monoids/natives.hpp"
 
 namespace sash {
 

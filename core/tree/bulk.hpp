@@ -7,9 +7,9 @@ namespace sash::tree {
 
 // The rows from `from` on that belong into the leaf of `path`; of those in the last leaf only what is not an append.
 // `rows.place(i)` ascend.
-template <class Nodes, class Aggregates>
+template <class Parts>
 template <class Rows>
-size_t Tree<Nodes, Aggregates>::end_of_group(const Path& path, const Rows& rows, size_t from) const {
+size_t Tree<Parts>::end_of_group(const Path& path, const Rows& rows, size_t from) const {
     const Place* edge = edge_after(path);
     Place last = newest();
     size_t stop = from, most = std::min(rows.size(), from + 8 * nodes_.capacity());  // what stays in cache
@@ -20,9 +20,9 @@ size_t Tree<Nodes, Aggregates>::end_of_group(const Path& path, const Rows& rows,
 // Merges rows [from, stop), which belong into the leaf of `path`, with its entries. `scratch.add_entry(leaf, i)` and
 // `scratch.add_row(rows, i)` take them in order; false: a row cannot be merged into the entry of its place, and nothing
 // has changed.
-template <class Nodes, class Aggregates>
+template <class Parts>
 template <class Rows, class Scratch>
-bool Tree<Nodes, Aggregates>::merge_group(Path& path, const Rows& rows, size_t from, size_t stop, Scratch& scratch) {
+bool Tree<Parts>::merge_group(Path& path, const Rows& rows, size_t from, size_t stop, Scratch& scratch) {
     Leaf* leaf = path.leaf;
     scratch.clear();
     uint32_t old = leaf->begin;
@@ -37,9 +37,9 @@ bool Tree<Nodes, Aggregates>::merge_group(Path& path, const Rows& rows, size_t f
 }
 
 // Writes merged entries back: over the leaf where they fit, else over it and new leaves behind it, each nearly full.
-template <class Nodes, class Aggregates>
+template <class Parts>
 template <class Scratch>
-void Tree<Nodes, Aggregates>::spread(Path& path, Scratch& scratch) {
+void Tree<Parts>::spread(Path& path, Scratch& scratch) {
     size_t total = scratch.size(), roomy = std::max<size_t>(1, nodes_.capacity() * 7 / 8);
     size_t leaves = total <= nodes_.capacity() ? 1 : (total + roomy - 1) / roomy;
     uint32_t before = path.leaf->count();
@@ -72,8 +72,8 @@ void Tree<Nodes, Aggregates>::spread(Path& path, Scratch& scratch) {
 // --- evict_until -----------------------------------------------------------------------------------
 
 // Whole subtrees are freed along the left spine, from the lowest node that holds the edge; then the spine is mended.
-template <class Nodes, class Aggregates>
-size_t Tree<Nodes, Aggregates>::evict_until(const Place& edge, bool inclusive) {
+template <class Parts>
+size_t Tree<Parts>::evict_until(const Place& edge, bool inclusive) {
     size_t before = size();
     if (!before || !(inclusive ? !nodes_.less(edge, oldest()) : nodes_.less(oldest(), edge))) return 0;
     if (inclusive ? !nodes_.less(edge, newest()) : nodes_.less(newest(), edge)) return clear();
@@ -86,8 +86,8 @@ size_t Tree<Nodes, Aggregates>::evict_until(const Place& edge, bool inclusive) {
 }
 
 // The left leaf's own entries up to the edge; all of them may go, and none of the next leaf's.
-template <class Nodes, class Aggregates>
-void Tree<Nodes, Aggregates>::drop_entries(const Place& edge, bool inclusive) {
+template <class Parts>
+void Tree<Parts>::drop_entries(const Place& edge, bool inclusive) {
     Leaf* leaf = left_leaf();
     uint32_t stays = lower_bound(leaf, edge);
     if (inclusive && stays < leaf->end && !nodes_.less(edge, nodes_.place(leaf, stays))) ++stays;
@@ -98,15 +98,15 @@ void Tree<Nodes, Aggregates>::drop_entries(const Place& edge, bool inclusive) {
     if (leaf->begin == leaf->end) left_emptied();
 }
 
-template <class Nodes, class Aggregates>
-void Tree<Nodes, Aggregates>::mend_left_spine(uint32_t top) {
+template <class Parts>
+void Tree<Parts>::mend_left_spine(uint32_t top) {
     while (height() > 0 && inner(spines_.root())->count == 1) shrink();
     for (uint32_t level = top; level > 0; --level)
         if (level < height() && inner(spines_.left(level))->count < 2) mend_inner(finger_path(false), level);
 }
 
-template <class Nodes, class Aggregates>
-size_t Tree<Nodes, Aggregates>::clear() {
+template <class Parts>
+size_t Tree<Parts>::clear() {
     size_t gone = size();
     free_below(spines_.root(), height());
     spines_.size = 0;
@@ -117,8 +117,8 @@ size_t Tree<Nodes, Aggregates>::clear() {
 }
 
 // Is the last child of the left spine's node at this level all later than the edge?
-template <class Nodes, class Aggregates>
-bool Tree<Nodes, Aggregates>::holds_edge(uint32_t level, const Place& edge) const {
+template <class Parts>
+bool Tree<Parts>::holds_edge(uint32_t level, const Place& edge) const {
     if (level == 0) return nodes_.less(edge, nodes_.place(left_leaf(), left_leaf()->end - 1));
     const Inner* node = inner(spines_.left(level));
     return nodes_.less(edge, node->first[node->count - 1]);
@@ -126,8 +126,8 @@ bool Tree<Nodes, Aggregates>::holds_edge(uint32_t level, const Place& edge) cons
 
 // Frees the children that are all at or before the edge: those whose next neighbour begins there or before. An entry at
 // the edge itself can only be in the one that stays.
-template <class Nodes, class Aggregates>
-void Tree<Nodes, Aggregates>::drop_children(uint32_t level, const Place& edge) {
+template <class Parts>
+void Tree<Parts>::drop_children(uint32_t level, const Place& edge) {
     Inner* node = inner(spines_.left(level));
     uint32_t gone = 0;
     while (gone + 1 < node->count && !nodes_.less(edge, node->first[gone + 1])) ++gone;
@@ -141,8 +141,8 @@ void Tree<Nodes, Aggregates>::drop_children(uint32_t level, const Place& edge) {
     if (level == 1) aggregates_.left_finger_moved();
 }
 
-template <class Nodes, class Aggregates>
-size_t Tree<Nodes, Aggregates>::free_counted(Node* node, uint32_t level) {
+template <class Parts>
+size_t Tree<Parts>::free_counted(Node* node, uint32_t level) {
     size_t entries = 0;
     if (level == 0) {
         entries = static_cast<Leaf*>(node)->count();

@@ -1,7 +1,7 @@
 // The proof of a tree: order, occupancy, spines, counts, and every stored summary made again.
 #pragma once
 
-#include "error.hpp"
+#include "base/error.hpp"
 #include "tree/tree.hpp"
 
 namespace sash::tree {
@@ -17,14 +17,14 @@ class Check {
    public:
     Check(const TreeType& tree, Fresh& fresh) : tree_(tree), nodes_(tree.nodes()), fresh_(fresh) {}
 
-    void run() {
+    SASH_COLD void run() {
         if (!tree_.spines().root()) return require(tree_.size() == 0, "a tree without a root is empty");
         size_t entries = below(tree_.spines().root(), tree_.height(), nullptr, nullptr);
         require(entries == tree_.size(), "the size is the number of entries");
     }
 
    private:
-    size_t below(Node* node, uint32_t level, const Place* from, const Place* to) {
+    SASH_COLD size_t below(Node* node, uint32_t level, const Place* from, const Place* to) {
         const auto& spines = tree_.spines();
         bool left = node == spines.left(level), right = node == spines.right(level), root = level == tree_.height();
         if (level == 0) return leaf(static_cast<Leaf*>(node), root, left || right, from, to);
@@ -61,7 +61,7 @@ class Check {
         fresh_(inner, level, i);
     }
 
-    size_t leaf(const Leaf* leaf, bool root, bool finger, const Place* from, const Place* to) {
+    SASH_COLD size_t leaf(const Leaf* leaf, bool root, bool finger, const Place* from, const Place* to) {
         uint32_t least = root ? 0 : finger ? 1 : std::max(1u, nodes_.capacity() / 4);
         require(leaf->begin <= leaf->end && leaf->end <= nodes_.room(leaf), "a leaf's entries are within it");
         require(nodes_.room(leaf) <= nodes_.capacity(), "a leaf is no larger than leaves may be");
@@ -76,7 +76,7 @@ class Check {
     }
 
     const TreeType& tree_;
-    Nodes& nodes_;
+    const Nodes& nodes_;
     Fresh& fresh_;
 };
 

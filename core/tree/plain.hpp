@@ -1,7 +1,7 @@
 // A node as plain Python data, for tests, pictures and the curious.
 #pragma once
 
-#include "python.hpp"
+#include "python/python.hpp"
 #include "tree/nodes.hpp"
 
 namespace sash {

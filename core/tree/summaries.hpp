@@ -9,8 +9,8 @@
 //   store(total, inner, i)             as the summary of child i
 #pragma once
 
-#include "contract.hpp"
-#include "folds.hpp"
+#include "monoids/folds.hpp"
+#include "structures/contract.hpp"
 #include "tree/nodes.hpp"
 
 namespace sash::tree {

@@ -10,18 +10,19 @@
 //   other nodes      at least a quarter of the fanout, and two
 //
 // A change marks the summaries that cover it as stale, up to the spine and no further: a child on a spine has none. It
-// tells its Aggregates what it did, who may keep more (fiba_ends.hpp) or nothing. So nothing here runs a user's code
+// tells its Aggregates what it did, who may keep more (structures/fiba_ends.hpp) or nothing. So nothing here runs a user's code
 // except comparisons of places, which come first, and an insert or evict happens wholly or not at all.
 //
 // Where inner nodes count (Nodes::counts), they count the entries below each child that is not on a spine. Those counts
 // are exact at all times, and an append touches none of them.
 //
-// A Tree is a view: nodes may be shared by many trees, and what a tree itself keeps is its Spines.
+// Parts says where nodes, spines and aggregates are: in the tree itself (OwnParts), or elsewhere (SharedParts), where many
+// trees have their nodes in common.
 #pragma once
 
 #include <optional>
 
-#include "folds.hpp"
+#include "monoids/folds.hpp"
 #include "tree/nodes.hpp"
 
 namespace sash::tree {
@@ -66,9 +67,41 @@ struct Path {
 };
 
 template <class NodesType, class Aggregates>
-class Tree {
-   public:
+struct OwnParts {
     using Nodes = NodesType;
+    using Spines = typename Nodes::Spines;
+
+    template <class... Arguments>
+    explicit OwnParts(const Nodes& nodes, Arguments&&... arguments)
+        : nodes_(nodes), aggregates_(std::forward<Arguments>(arguments)..., nodes_, spines_) {}
+    OwnParts(const OwnParts&) = delete;
+
+   protected:
+    Nodes nodes_;
+    Spines spines_;
+    Aggregates aggregates_;
+};
+
+template <class NodesType, class Aggregates>
+struct SharedParts {
+    using Nodes = NodesType;
+    using Spines = typename Nodes::Spines;
+
+    SharedParts(Nodes& nodes, Spines& spines, Aggregates& aggregates)
+        : nodes_(nodes), spines_(spines), aggregates_(aggregates) {}
+
+   protected:
+    Nodes& nodes_;
+    Spines& spines_;
+    Aggregates& aggregates_;
+};
+
+template <class Parts>
+class Tree : public Parts {
+    using Parts::nodes_, Parts::spines_, Parts::aggregates_;
+
+   public:
+    using Nodes = typename Parts::Nodes;
     using Place = typename Nodes::Place;
     using Leaf = typename Nodes::Leaf;
     using Inner = typename Nodes::Inner;
@@ -79,8 +112,7 @@ class Tree {
         uint32_t index;
     };
 
-    Tree(Nodes& nodes, Spines& spines, Aggregates& aggregates)
-        : nodes_(nodes), spines_(spines), aggregates_(aggregates) {}
+    using Parts::Parts;
 
     // --- looking ---------------------------------------------------------------------------------------
 
@@ -90,8 +122,11 @@ class Tree {
     Leaf* right_leaf() const { return static_cast<Leaf*>(spines_.right(0)); }
     const Place& oldest() const { return nodes_.place(left_leaf(), left_leaf()->begin); }
     const Place& newest() const { return nodes_.place(right_leaf(), right_leaf()->end - 1); }
-    Nodes& nodes() const { return nodes_; }
-    Spines& spines() const { return spines_; }
+    const Nodes& nodes() const { return nodes_; }
+    const Spines& spines() const { return spines_; }
+    Nodes& nodes() { return nodes_; }
+    Spines& spines() { return spines_; }
+    auto& aggregates() { return aggregates_; }
     static Inner* inner(Node* node) { return static_cast<Inner*>(node); }
 
     bool is_finger(const Leaf* leaf) const { return leaf == spines_.left(0) || leaf == spines_.right(0); }
@@ -244,7 +279,7 @@ class Tree {
 
     // Puts an entry where a path leads, and gives its slot to `write(leaf, i)`, which returns the item for summaries.
     template <class Write>
-    SASH_RARE void insert_at(Path& path, const Place& place, Write&& write) {
+    void insert_at(Path& path, const Place& place, Write&& write) {
         if constexpr (Nodes::grows)
             if (path.leaf->count() == nodes_.room(path.leaf)) make_space(path, place);
         Leaf* leaf = path.leaf;
@@ -256,14 +291,14 @@ class Tree {
                 position -= leaf->end;
                 leaf = fresh;
             }
-        } else if (!is_finger(leaf) && !aggregates_.joins()) {
-            mark_stale(path, 1);
         }
         bool before = make_room(leaf, position);
         const auto& item = write(leaf, position);
-        if (!split && !is_finger(leaf) && aggregates_.joins()) join_known(path, item);
-        aggregates_.inserted(leaf, position, before, item);
         ++spines_.size;
+        if (is_finger(leaf))
+            aggregates_.inserted(leaf, position, before, item);
+        else if (!split)
+            aggregates_.joins() ? join_known(path, item) : mark_stale(path, 1);
         if constexpr (Nodes::counts) {
             if (split) path = search(place);
             add_count(path, 1, 1);
@@ -362,7 +397,7 @@ class Tree {
     }
 
     template <class Visit>
-    bool scan_on(Node* node, uint32_t level, const Place* start, Visit& visit) const {
+    SASH_COLD bool scan_on(Node* node, uint32_t level, const Place* start, Visit& visit) const {
         if (level == 0) return visit(static_cast<Leaf*>(node));
         const Inner* at = inner(node);
         for (uint32_t i = start ? child_of(at, *start) : 0; i < at->count; ++i, start = nullptr)
@@ -370,7 +405,7 @@ class Tree {
         return true;
     }
     template <class Visit>
-    bool scan_back(Node* node, uint32_t level, const Place* stop, Visit& visit) const {
+    SASH_COLD bool scan_back(Node* node, uint32_t level, const Place* stop, Visit& visit) const {
         if (level == 0) return visit(static_cast<Leaf*>(node));
         const Inner* at = inner(node);
         for (uint32_t i = stop ? child_of(at, *stop) + 1 : at->count; i-- > 0; stop = nullptr)
@@ -810,10 +845,6 @@ class Tree {
     void drop_entries(const Place& edge, bool inclusive);
     void mend_left_spine(uint32_t top);
     size_t free_counted(Node* node, uint32_t level);
-
-    Nodes& nodes_;
-    Spines& spines_;
-    Aggregates& aggregates_;
 };
 
 }  // namespace sash::tree

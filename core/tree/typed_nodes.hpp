@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "contract.hpp"
+#include "structures/contract.hpp"
 #include "tree/nodes.hpp"
 #include "tree/spines.hpp"
 

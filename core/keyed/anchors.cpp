@@ -1,0 +1,233 @@
+// Which anchors there are results for: rows, or boundaries of the grid.
+#include <optional>
+#include <tuple>
+
+#include "base/hash.hpp"
+#include "keyed/keyed.hpp"
+
+namespace sash {
+
+namespace {
+
+void sort_by_arrival(std::vector<Anchor>& anchors) {
+    auto earlier = [](const Anchor& a, const Anchor& b) { return std::tie(a.time, a.seq) < std::tie(b.time, b.seq); };
+    if (!std::is_sorted(anchors.begin(), anchors.end(), earlier)) std::sort(anchors.begin(), anchors.end(), earlier);
+}
+
+int64_t plus(int64_t time, int64_t size) {
+    int64_t sum;
+    return __builtin_add_overflow(time, size, &sum) ? INT64_MAX : sum;
+}
+
+int64_t minus(int64_t time, int64_t size) {
+    int64_t difference;
+    return __builtin_sub_overflow(time, size, &difference) ? INT64_MIN : difference;
+}
+
+}  // namespace
+
+// --- rows ----------------------------------------------------------------------------------------------
+
+std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) const {
+    std::vector<Anchor> anchors;
+    anchors.reserve(slots_.size());
+    for (size_t row = 0; row < slots_.size(); ++row)
+        if (status[row] == inserted)
+            anchors.push_back({slots_[row], times[row], 0, batch_seq_ + static_cast<int64_t>(row)});
+    return anchors;
+}
+
+Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
+    return {slot, row[RowShape::kTime], row[RowShape::kTie], RowShape::seq_of(row)};
+}
+
+// Only keys that have a row which was not asked for yet are looked at.
+std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
+    std::vector<Anchor> anchors;
+    if (from >= to) return anchors;
+    start_shown();
+    uint32_t slot;
+    while (showing_.take(to - 1, slot)) {
+        if (!windows_[slot].rows.size) continue;
+        RowCursor cursor(tree_of(slot), {from, kFirstTie});
+        for (; !cursor.at_end() && cursor.place().time < to; cursor.next())
+            anchors.push_back(anchor_of(slot, row_at(cursor)));
+        if (!cursor.at_end()) showing_.lower(slot, cursor.place().time);
+    }
+    sort_by_arrival(anchors);
+    return anchors;
+}
+
+// An event at t changes the anchors of its key from t to t + the largest size.
+std::vector<Anchor> Keyed::touched() {
+    std::vector<Anchor> anchors;
+    auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
+    std::sort(touches_.begin(), touches_.end(), earlier);
+    for (size_t i = 0; i < touches_.size();) {
+        uint32_t slot = touches_[i].slot;
+        std::optional<RowCursor> cursor;
+        for (; i < touches_.size() && touches_[i].slot == slot; ++i) {
+            if (!windows_[slot].rows.size) continue;
+            int64_t time = touches_[i].time, until = plus(time, largest_);
+            if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
+            cursor->seek({time, kFirstTie});
+            for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
+                anchors.push_back(anchor_of(slot, row_at(*cursor)));
+        }
+    }
+    touches_.clear();
+    sort_by_arrival(anchors);
+    return anchors;
+}
+
+std::vector<Anchor> Keyed::gone() { return std::exchange(gone_, {}); }
+
+// --- boundaries ----------------------------------------------------------------------------------------
+
+bool Keyed::next_boundary(int64_t time, int64_t& boundary) const {
+    return !__builtin_add_overflow(time, frame_.every - past_on(time, frame_.every, frame_.offset), &boundary);
+}
+
+bool Keyed::first_at(uint32_t slot, int64_t time, int64_t& found) const {
+    if (!windows_[slot].rows.size) return false;
+    RowCursor cursor(tree_of(slot), {time, kFirstTie});
+    if (cursor.at_end()) return false;
+    found = cursor.place().time;
+    return true;
+}
+
+std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) {
+    std::vector<Anchor> anchors;
+    std::vector<uint32_t> due;
+    start_shown();
+    for (uint32_t slot; showing_.take(to, slot);)
+        if (windows_[slot].rows.size) due.push_back(slot);
+    std::sort(due.begin(), due.end());
+    for (uint32_t slot : due) {
+        RowTree tree = tree_of(slot);
+        int64_t boundary;
+        if (!next_boundary(std::max(from, tree.oldest().time), boundary)) continue;
+        RowCursor cursor(tree, {minus(boundary, largest_), kFirstTie});
+        bool there = true;
+        while (there && boundary <= to) {
+            cursor.seek({minus(boundary, largest_), kFirstTie});
+            if (cursor.at_end()) break;
+            int64_t time = cursor.place().time;
+            if (time >= boundary) {  // nothing is seen before the first that sees this row
+                there = next_boundary(time, boundary);
+            } else {
+                anchors.push_back({slot, boundary, 0, 0});
+                there = !__builtin_add_overflow(boundary, frame_.every, &boundary);
+            }
+        }
+        if (there && !cursor.at_end()) showing_.lower(slot, boundary);
+    }
+    return anchors;
+}
+
+std::vector<Anchor> Keyed::watch(const int64_t* times, const uint8_t* late, int64_t until) const {
+    std::vector<Touch> touches;
+    for (size_t row = 0; row < slots_.size(); ++row) {
+        int64_t time = placed(times[row]);
+        if (!(late && late[row]) && time < until) touches.push_back({slots_[row], time});
+    }
+    std::sort(touches.begin(), touches.end(),
+              [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
+    std::vector<Anchor> anchors;
+    for (const Touch& touch : touches) {
+        int64_t boundary, last = std::min(plus(touch.time, largest_), until);
+        if (!next_boundary(touch.time, boundary)) continue;
+        if (!anchors.empty() && anchors.back().slot == touch.slot && anchors.back().time >= boundary)
+            boundary = plus(anchors.back().time, frame_.every);
+        while (boundary <= last) {
+            anchors.push_back({touch.slot, boundary, 0, 0});
+            if (__builtin_add_overflow(boundary, frame_.every, &boundary)) break;
+        }
+    }
+    return anchors;
+}
+
+// --- what is due ---------------------------------------------------------------------------------------
+
+// The first time from `from` on at which a key has something to show: a row, or a boundary.
+bool Keyed::next_shown(uint32_t slot, int64_t from, int64_t& time) const {
+    if (!windows_[slot].rows.size) return false;
+    if (!frame_.every) return first_at(slot, from, time);
+    int64_t row;
+    if (!next_boundary(std::max(from, tree_of(slot).oldest().time), time)) return false;
+    if (!first_at(slot, minus(time, largest_), row)) return false;
+    return row < time || next_boundary(row, time);
+}
+
+// From the first question on keys are entered as rows come; those that were there before are entered here.
+void Keyed::start_shown() {
+    if (showing_.started()) return;
+    showing_.start();
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        int64_t time;
+        if (next_shown(slot, INT64_MIN, time)) showing_.lower(slot, time);
+    }
+}
+
+// A key's time is a lower bound, so the earliest one is looked at until it is the time of something.
+bool Keyed::pending(int64_t from, int64_t& time) {
+    start_shown();
+    uint32_t slot;
+    for (int64_t due; showing_.earliest(due);) {
+        if (!showing_.take(due, slot) || !next_shown(slot, from, time)) continue;
+        showing_.lower(slot, time);
+        if (time == due) return true;
+    }
+    return false;
+}
+
+bool Keyed::newest(int64_t& time) const {
+    time = newest_;
+    return rows_ || awaited_;
+}
+
+bool Keyed::is_empty(const Anchor& boundary) const {
+    int64_t time;
+    return !first_at(boundary.slot, minus(boundary.time, largest_), time) || time >= boundary.time;
+}
+
+// --- what has changed ----------------------------------------------------------------------------------
+
+std::vector<int64_t> Keyed::marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
+                                  const int64_t* extra) {
+    std::vector<int64_t> marks(anchors.size()), shown;
+    for (size_t i = 0; i < anchors.size(); ++i) {
+        if (frame_.every && is_empty(anchors[i])) continue;
+        shown.clear();
+        for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
+        if (extra) shown.push_back(extra[i]);
+        marks[i] = static_cast<int64_t>(hash64(shown.data(), shown.size() * sizeof(int64_t), 1) | 1);
+    }
+    return marks;
+}
+
+void Keyed::mark_all() {
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot)
+        tree_of(slot).each_leaf([&](auto* leaf) {
+            for (uint32_t i = leaf->begin; i < leaf->end; ++i)
+                nodes_.row(leaf, i)[RowShape::kMark] = 2;  // which no hash is
+        });
+}
+
+// Anchors of one key mostly follow each other, so each is sought from the one before.
+void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change) {
+    std::optional<RowCursor> cursor;
+    for (size_t i = 0; i < anchors.size(); ++i) {
+        RowPlace place{anchors[i].time, anchors[i].tie};
+        bool follows = cursor && anchors[i].slot == anchors[i - 1].slot && !nodes_.less(place, cursor->place());
+        if (follows)
+            cursor->seek(place);
+        else
+            cursor.emplace(tree_of(anchors[i].slot), place);
+        int64_t* row = nodes_.row(cursor->leaf(), cursor->position());
+        change[i] = row[RowShape::kMark] != marks[i] ? fresh : same;
+        row[RowShape::kMark] = marks[i];
+    }
+}
+
+}  // namespace sash

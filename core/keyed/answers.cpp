@@ -1,0 +1,524 @@
+// Results for anchors: range folds of a key's tree, or one sliding pass along its rows.
+#include <optional>
+
+#include "keyed/keyed.hpp"
+#include "keyed/sliding.hpp"
+
+namespace sash {
+
+namespace {
+
+constexpr size_t kFewRows = 24;                    // of which each window is folded by itself
+constexpr size_t kMostSuffixes = size_t{1} << 26;  // bytes of a pass
+
+// Rows that lie side by side.
+struct Block {
+    const int64_t* row;
+    size_t count;
+};
+
+// The rows of a tree, by rank; two cursors go along them.
+class TreeRows {
+   public:
+    TreeRows(const RowNodes& nodes, const RowCursor& first, const RowCursor& next)
+        : nodes_(nodes), first_(first), next_(next) {}
+
+    template <class Visit>
+    void feed(size_t from, size_t to, Visit&& visit) {
+        next_.skip(from - next_.rank());
+        walk(next_, to, visit);
+    }
+    void collect(size_t from, size_t to, std::vector<Block>& blocks) {
+        first_.skip(from - first_.rank());
+        RowCursor cursor = first_;
+        walk(cursor, to, [&](const int64_t* row, size_t count) { blocks.push_back({row, count}); });
+    }
+
+   private:
+    template <class Visit>
+    void walk(RowCursor& cursor, size_t to, Visit&& visit) {
+        while (cursor.rank() < to) {
+            size_t here = std::min<size_t>(cursor.leaf()->end - cursor.position(), to - cursor.rank());
+            visit(nodes_.row(cursor.leaf(), cursor.position()), here);
+            cursor.skip(here);
+        }
+    }
+    const RowNodes& nodes_;
+    RowCursor first_, next_;
+};
+
+// The rows of a table, which lie side by side in order.
+class TableRows {
+   public:
+    TableRows(const int64_t* words, uint32_t stride) : words_(words), stride_(stride) {}
+    template <class Visit>
+    void feed(size_t from, size_t to, Visit&& visit) {
+        visit(words_ + from * stride_, to - from);
+    }
+    void collect(size_t from, size_t to, std::vector<Block>& blocks) {
+        blocks.push_back({words_ + from * stride_, to - from});
+    }
+
+   private:
+    const int64_t* words_;
+    size_t stride_;
+};
+
+// Records along rows: suffixes, and one that is running. `Emit(k)` is where the record of window k is wanted.
+template <class Source, class Emit>
+class RecordStates {
+   public:
+    RecordStates(const Plan& plan, const RowShape& shape, RowAlgebra& algebra, Source source, Emit emit)
+        : plan_(plan),
+          shape_(shape),
+          algebra_(algebra),
+          source_(std::move(source)),
+          emit_(std::move(emit)),
+          words_(plan.words()),
+          back_(words_) {
+        Plan::clear(back_.data());
+    }
+
+    void restart(size_t) { Plan::clear(back_.data()); }
+    void feed(size_t from, size_t to) {
+        algebra_.combines += to - from;
+        source_.feed(from, to, [&](const int64_t* row, size_t count) { algebra_.fold(back_.data(), row, count); });
+    }
+    void flip(size_t from, size_t to) {
+        make_suffixes(from, to, nullptr);
+        Plan::clear(back_.data());
+    }
+    // Suffixes of the rows [from, to), and one more: each reaches to the end of a record that covers what follows them.
+    void make_suffixes(size_t from, size_t to, const int64_t* following) {
+        front_from_ = from;
+        front_.resize((to - from + 1) * words_);
+        int64_t* later = front_.data() + (to - from) * words_;
+        Plan::clear(later);
+        if (following) std::memcpy(later, following, words_ * sizeof(int64_t));
+        blocks_.clear();
+        source_.collect(from, to, blocks_);
+        algebra_.combines += to - from;
+        for (size_t i = blocks_.size(); i-- > 0; later -= blocks_[i].count * words_) scan(blocks_[i], later);
+    }
+
+    void answer(size_t k, size_t from, bool back) {
+        int64_t* record = emit_.room(k);
+        const int64_t* front = front_.data() + (from - front_from_) * words_;
+        if (back) {
+            ++algebra_.combines;
+            plan_.join_into(record, front, back_.data(), 0, 1);
+        } else {
+            std::memcpy(record, front, words_ * sizeof(int64_t));
+        }
+        emit_.put(k, record);
+    }
+    void answer_back(size_t k) {
+        int64_t* record = emit_.room(k);
+        std::memcpy(record, back_.data(), words_ * sizeof(int64_t));
+        emit_.put(k, record);
+    }
+    void answer_none(size_t k) {
+        int64_t* record = emit_.room(k);
+        Plan::clear(record);
+        emit_.put(k, record);
+    }
+
+   private:
+    // The suffixes of a block's rows, before the one that stands at `later`: all at once where order does not matter and
+    // nothing is null.
+    void scan(const Block& block, int64_t* later) {
+        size_t count = block.count;
+        if (count && !later[kRows]) {
+            one(block.row + (count - 1) * shape_.stride, later - words_, later);
+            later -= words_;
+            --count;
+        }
+        if (count && is_plain(block.row, count) && plan_.saw_all(later)) {
+            plan_.scan_back({block.row + shape_.inputs_at, shape_.stride}, {later - count * words_, words_, count});
+            return;
+        }
+        for (; count-- > 0; later -= words_) one(block.row + count * shape_.stride, later - words_, later);
+    }
+    void one(const int64_t* row, int64_t* record, const int64_t* later) {
+        Plan::clear(record);
+        algebra_.fold(record, row, 1);
+        if (later[kRows]) plan_.join(record, later, 0, 1);
+    }
+    bool is_plain(const int64_t* row, size_t count) const {
+        if (!plan_.commutes() || shape_.merged) return false;
+        for (size_t i = 0; i < count; ++i)
+            if (shape_.nulls_of(row + i * shape_.stride)) return false;
+        return true;
+    }
+
+    const Plan& plan_;
+    const RowShape& shape_;
+    RowAlgebra& algebra_;
+    Source source_;
+    Emit emit_;
+    size_t words_;
+    std::vector<int64_t> front_, back_;
+    std::vector<Block> blocks_;
+    size_t front_from_ = 0;
+};
+
+}  // namespace
+
+// --- windows -------------------------------------------------------------------------------------------
+
+int64_t Keyed::edge_of(int64_t time, size_t window) const {
+    int64_t edge;
+    return __builtin_sub_overflow(time, frame_.sizes[window], &edge) ? INT64_MIN : edge;
+}
+RowPlace Keyed::first_in(int64_t time, size_t window) const {
+    int64_t edge = edge_of(time, window);
+    return {frame_.closed_left || edge == INT64_MIN ? edge : edge + 1, kFirstTie};
+}
+bool Keyed::stop_of(int64_t time, RowPlace& stop) const {
+    bool last = !frame_.closed_left && time == INT64_MAX;
+    stop = {frame_.closed_left || last ? time : time + 1, kFirstTie};
+    return !last;
+}
+
+void Keyed::fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record) {
+    RowTotal total(record);
+    RowTree tree = tree_of(slot);
+    if (!tree.size()) return;
+    Range<RowPlace> range;
+    range.start = first_in(time, window);
+    RowPlace stop;
+    if (stop_of(time, stop)) range.stop = stop;
+    range.stop_inside = false;
+    summaries_of(slot).fold(range, total);
+    algebra_.combines += total.combines;
+}
+
+// Rows that are all in one leaf; false where they are not.
+bool Keyed::fold_span(const Span& span, int64_t* record) {
+    size_t rows = span.to - span.from;
+    if (rows > span.leaf->end - span.at) return false;
+    Plan::clear(record);
+    if (rows) algebra_.fold(record, nodes_.row(span.leaf, span.at), rows);
+    algebra_.combines += rows;
+    return true;
+}
+
+// --- runs of anchors -----------------------------------------------------------------------------------
+
+// The rows in each anchor's window, by rank.
+void Keyed::find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count, size_t window) {
+    spans_.resize(count);
+    RowTree tree = tree_of(slot);
+    RowPlace stop;
+    stop_of(anchors[order[0]].time, stop);
+    RowCursor from(tree, first_in(anchors[order[0]].time, window)), to(tree, stop);
+    for (size_t i = 0; i < count; ++i) {
+        int64_t time = anchors[order[i]].time;
+        from.seek(first_in(time, window));
+        spans_[i].from = from.rank();
+        spans_[i].leaf = from.leaf();
+        spans_[i].at = from.position();
+        bool stops = stop_of(time, stop);
+        if (stops) to.seek(stop);
+        spans_[i].to = stops ? to.rank() : tree.size();
+    }
+}
+
+// About how many combines a range fold of so many rows takes.
+size_t Keyed::cost_of(size_t rows) const {
+    size_t leaf = nodes_.capacity();
+    if (rows <= 2 * leaf) return rows;
+    size_t cost = leaf;
+    for (size_t blocks = rows / leaf; blocks > 0; blocks /= nodes_.fanout()) cost += nodes_.fanout();
+    return cost;
+}
+
+// Anchors belong together as long as going over what lies between them costs less than to start again.
+size_t Keyed::end_of_run(size_t first, size_t count) const {
+    size_t gap = 2 * cost_of(spans_[first].to - spans_[first].from) + 16;
+    size_t most = kMostSuffixes / (plan_->words() * sizeof(int64_t)) + 1;
+    size_t last = first + 1;
+    for (; last < count; ++last) {
+        size_t left = spans_[last].from - spans_[last - 1].from, entered = spans_[last].to - spans_[last - 1].to;
+        if (left + entered > gap || spans_[last].from - spans_[first].from > most) break;
+    }
+    return last;
+}
+
+// A sliding pass costs O(1) combines for each row that enters or leaves; range folds cost some for each anchor.
+bool Keyed::pays(size_t first, size_t last) const {
+    const Span &oldest = spans_[first], &newest = spans_[last - 1];
+    size_t anchors = last - first, each = cost_of(oldest.to - oldest.from);
+    size_t rows = (newest.from - oldest.from) + (newest.to - oldest.to);
+    return anchors * each > 2 * (rows + each) + anchors;
+}
+
+void Keyed::answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
+                        RecordOutput& out) {
+    const Span &oldest = spans_[run.first], &newest = spans_[run.last - 1];
+    int64_t first_time = anchors[order[run.first]].time, last_time = anchors[order[run.last - 1]].time;
+    RowTree tree = tree_of(slot);
+    struct Emit {
+        Keyed& keyed;
+        const Anchor* anchors;
+        const uint32_t* order;
+        size_t base, window;
+        RecordOutput& out;
+        int64_t* room(size_t k) { return keyed.room_for(base + k, out); }
+        void put(size_t k, int64_t* record) { keyed.put(record, anchors[order[k]].time, window, order[k], out); }
+    } emit{*this, anchors, order, run.base, window, out};
+    // What all windows of the run have in common is folded once; then only rows before and after it are gone along.
+    bool common = newest.from < oldest.to;
+    RowPlace stop;
+    stop_of(first_time, stop);
+    RowCursor first(tree, first_in(first_time, window));
+    RecordStates<TreeRows, Emit> states(*plan_, shape_, algebra_,
+                                        TreeRows(nodes_, first, common ? RowCursor(tree, stop) : first), emit);
+    SlidingPass<RecordStates<TreeRows, Emit>> pass(states);
+    if (common) {
+        RowTotal total = algebra_.total();
+        Range<RowPlace> range;
+        range.start = first_in(last_time, window);
+        range.stop = stop;
+        range.stop_inside = false;
+        summaries_of(slot).fold(range, total);
+        algebra_.combines += total.combines;
+        states.make_suffixes(oldest.from, newest.from, total.words());
+        pass.begin(newest.from, oldest.to);
+    }
+    for (size_t k = run.first; k < run.last; ++k) pass.answer(k, spans_[k].from, spans_[k].to);
+}
+
+// A key of few rows: each window is folded by itself, from where the last one began.
+void Keyed::answer_leaf(const tree::WordLeaf* leaf, const Anchor* anchors, const uint32_t* order, const Run& run,
+                        size_t window, RecordOutput& out) {
+    auto time_at = [&](uint32_t i) { return nodes_.row(leaf, i)[RowShape::kTime]; };
+    uint32_t from = leaf->begin, to;
+    for (size_t k = run.first; k < run.last; ++k) {
+        int64_t time = anchors[order[k]].time, first = first_in(time, window).time;
+        int64_t* record = room_for(run.base + k, out);
+        to = leaf->end;
+        while (from < leaf->end && time_at(from) < first) ++from;
+        while (to > from && (frame_.closed_left ? time_at(to - 1) >= time : time_at(to - 1) > time)) --to;
+        Plan::clear(record);
+        if (from < to) algebra_.fold(record, nodes_.row(leaf, from), to - from);
+        algebra_.combines += to - from;
+        put(record, time, window, order[k], out);
+    }
+}
+
+// Anchors of one key, in time order. Each run of them chooses for itself.
+void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
+                       std::vector<RecordOutput>& outs) {
+    uint32_t slot = anchors[order[0]].slot;
+    const tree::SmallSpines& rows = windows_[slot].rows;
+    bool few = count == 1 || rows.size <= kFewRows || anchors[order[count - 1]].time == INT64_MAX;
+    bool one_leaf = few && rows.size && rows.height() == 0;
+    for (size_t w = 0; w < frame_.sizes.size(); ++w) {
+        RecordOutput& out = outs[w];
+        if (one_leaf) {
+            answer_leaf(static_cast<tree::WordLeaf*>(rows.root()), anchors, order, {0, count, base}, w, out);
+            continue;
+        }
+        if (!few) find_spans(slot, anchors, order, count, w);
+        for (size_t first = 0; first < count;) {
+            size_t last = few ? count : end_of_run(first, count);
+            if (!few && pays(first, last)) {
+                answer_pass(slot, anchors, order, {first, last, base}, w, out);
+                first = last;
+                continue;
+            }
+            for (; first < last; ++first) {
+                int64_t time = anchors[order[first]].time, *record = room_for(base + first, out);
+                if (few || !fold_span(spans_[first], record)) fold_window(slot, time, w, record);
+                put(record, time, w, order[first], out);
+            }
+        }
+    }
+    progress_->fetch_add(count, std::memory_order_relaxed);
+}
+
+void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs) {
+    *progress_ = 0;
+    std::vector<uint32_t> order = by_key_and_time(anchors);
+    bool as_it_is = std::is_sorted(order.begin(), order.end());
+    for (RecordOutput& out : outs) out.places = as_it_is ? nullptr : order.data();
+    for (size_t first = 0; first < order.size();) {
+        prefetch(first, order.size(), [&](size_t i) { return anchors[order[i]].slot; });
+        size_t last = first + 1;
+        while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
+        answer_key(anchors.data(), order.data() + first, first, last - first, outs);
+        first = last;
+    }
+    for (RecordOutput& out : outs) {
+        out.flush();
+        out.places = nullptr;
+    }
+}
+
+// Rows between windows that no window has are not among the spans.
+Keyed::Spans Keyed::spans(const std::vector<Anchor>& anchors) {
+    Spans spans{by_key_and_time(anchors), {}, {}, {}, {}};
+    size_t windows = frame_.sizes.size(), count = anchors.size();
+    spans.from.resize(windows * count);
+    spans.to.resize(windows * count);
+    size_t widest = 0;
+    for (size_t w = 1; w < windows; ++w)
+        if (frame_.sizes[w] > frame_.sizes[widest]) widest = w;
+    for (size_t first = 0; first < count;) {
+        uint32_t slot = anchors[spans.order[first]].slot;
+        size_t last = first + 1;
+        while (last < count && anchors[spans.order[last]].slot == slot) ++last;
+        if (windows_[slot].rows.size) {
+            const uint32_t* order = spans.order.data() + first;
+            std::vector<size_t> shifts = gather_spans(slot, anchors.data(), order, last - first, widest, spans);
+            for (size_t w = 0; w < windows; ++w) {
+                find_spans(slot, anchors.data(), order, last - first, w);
+                for (size_t i = 0; i < last - first; ++i) {
+                    spans.from[w * count + first + i] = static_cast<int64_t>(spans_[i].from - shifts[i]);
+                    spans.to[w * count + first + i] = static_cast<int64_t>(spans_[i].to - shifts[i]);
+                }
+            }
+        }
+        first = last;
+    }
+    return spans;
+}
+
+// Adds the rows of the widest windows, each once. For each anchor: its rows' ranks less their positions.
+std::vector<size_t> Keyed::gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
+                                        size_t widest, Spans& spans) {
+    find_spans(slot, anchors, order, count, widest);
+    RowCursor cursor(tree_of(slot), first_in(anchors[order[0]].time, widest));
+    std::vector<size_t> shifts(count);
+    size_t taken = spans_[0].from;
+    for (size_t i = 0; i < count; ++i) {
+        if (spans_[i].from > taken) {
+            cursor.seek(first_in(anchors[order[i]].time, widest));
+            taken = spans_[i].from;
+        }
+        for (; taken < spans_[i].to; ++taken, cursor.next()) {
+            const int64_t* row = row_at(cursor);
+            spans.seqs.push_back(RowShape::seq_of(row));
+            spans.times.push_back(row[RowShape::kTime]);
+        }
+        shifts[i] = taken - spans.seqs.size();
+    }
+    return shifts;
+}
+
+// --- tables that are complete ---------------------------------------------------------------------------
+
+// Common ops go along their columns one by one; others go along rows as records.
+bool Keyed::is_common(const Column& inputs) const {
+    for (size_t i = 0; i < inputs.input_count; ++i)
+        if (inputs.inputs[i].nulls) return false;
+    for (const Op& op : plan_->ops())
+        if (op.words ? op.step == Step::other || op.table->timed : op.reads.size() > 0) return false;
+    return true;
+}
+
+bool Keyed::roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs) {
+    bool common = is_common(inputs);
+    auto end_of_key = [&](size_t first) {
+        size_t last = first + 1;
+        while (last < order_.size() && slots_[order_[last]] == slots_[order_[first]]) ++last;
+        return last;
+    };
+    size_t most = 4 * kMostSuffixes / (plan_->words() * sizeof(int64_t));
+    for (size_t first = 0, last; !common && first < order_.size(); first = last)
+        if ((last = end_of_key(first)) - first > most) return false;
+    *progress_ = 0;
+    auto earlier = [&](uint32_t a, uint32_t b) { return times[a] < times[b]; };
+    for (size_t first = 0, last; first < order_.size(); first = last) {
+        last = end_of_key(first);
+        auto begin = order_.begin() + static_cast<ptrdiff_t>(first),
+             end = order_.begin() + static_cast<ptrdiff_t>(last);
+        bool sorted = std::is_sorted(begin, end, earlier);
+        if (!sorted) std::stable_sort(begin, end, earlier);
+        bool whole = sorted && last - first == order_.size();  // one key: rows lie as they are
+        roll_key(times, whole ? nullptr : order_.data() + first, last - first, common, inputs, outs);
+    }
+    for (RecordOutput& out : outs) {
+        out.flush();
+        out.places = nullptr;
+    }
+    return true;
+}
+
+void Keyed::roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
+                     std::vector<RecordOutput>& outs) {
+    auto time = [&](size_t i) { return times[order ? order[i] : i]; };
+    bool left = frame_.closed_left;
+    std::vector<uint32_t> from(count), to(count);
+    for (size_t i = 0, edge = 0; i < count; to[i++] = static_cast<uint32_t>(edge))
+        while (edge < count && (left ? time(edge) < time(i) : time(edge) <= time(i))) ++edge;
+    if (!common) fill_table(times, order, count, inputs);
+    for (size_t w = 0; w < frame_.sizes.size(); ++w) {
+        for (size_t i = 0, edge = 0; i < count; from[i++] = static_cast<uint32_t>(edge)) {
+            int64_t start;
+            if (__builtin_sub_overflow(time(i), frame_.sizes[w], &start)) continue;  // nothing is older
+            while (edge < count && (left ? time(edge) < start : time(edge) <= start)) ++edge;
+        }
+        Frames frames{from.data(), to.data(), count};
+        if (common)
+            roll_columns(order, frames, inputs, outs[w]);
+        else
+            roll_records(times, order, frames, w, outs[w]);
+        progress_->fetch_add(count, std::memory_order_relaxed);
+    }
+}
+
+void Keyed::roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const {
+    size_t at = 0;
+    for (size_t p = 0; p < plan_->parts(); ++p) {
+        const Op& op = plan_->ops()[p];
+        int64_t* columns[] = {out.words + at * out.rows, out.words + (at + 1) * out.rows};
+        uint8_t* there = out.there + p * out.rows;
+        if (op.words) {
+            slide_common(op, inputs.inputs[op.inputs[0]].words, order, frames, columns, there);
+        } else {
+            for (size_t i = 0; i < frames.count; ++i) {
+                size_t place = order ? order[i] : i;
+                columns[0][place] = frames.to[i] > frames.from[i] ? frames.to[i] - frames.from[i] : 0;
+                there[place] = 1;
+            }
+        }
+        at += op.outputs;
+    }
+}
+
+// The rows of a key in order, as a tree would hold them.
+void Keyed::fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs) {
+    table_rows_.resize(count * shape_.stride);
+    batch_seq_ = 0;
+    for (size_t i = 0; i < count; ++i) {
+        uint32_t row = order ? order[i] : static_cast<uint32_t>(i);
+        fill(table_rows_.data() + i * shape_.stride, {times[row], row}, inputs, row);
+    }
+}
+
+void Keyed::roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
+                         RecordOutput& out) {
+    struct Emit {
+        Keyed& keyed;
+        const int64_t* times;
+        const uint32_t* order;
+        size_t window;
+        RecordOutput& out;
+        int64_t* room(size_t k) { return keyed.room_for(k, out); }
+        void put(size_t k, int64_t* record) {
+            uint32_t place = order ? order[k] : static_cast<uint32_t>(k);
+            keyed.put(record, times[place], window, place, out);
+        }
+    } emit{*this, times, order, window, out};
+    out.flush();  // of the key before, whose order was another
+    out.places = order;
+    TableRows rows(table_rows_.data(), shape_.stride);
+    RecordStates<TableRows, Emit> states(*plan_, shape_, algebra_, rows, emit);
+    SlidingPass<RecordStates<TableRows, Emit>> pass(states);
+    for (size_t k = 0; k < frames.count; ++k) pass.answer(k, frames.from[k], frames.to[k]);
+    out.flush();
+}
+
+}  // namespace sash

@@ -1,0 +1,297 @@
+// Many keys, each with a window of its own, and several window sizes over each.
+//
+// A key's rows are in a finger tree (keyed/rows.hpp), the one that `fiba` uses too. Results are for anchors: the rows
+// themselves, or the boundaries of a grid. What is late, final or due to be shown is decided above (sash/keyed.py); this
+// holds rows, and answers for anchors. No step costs what is held: a row costs O(log d), and keys for which nothing is due
+// are not looked at.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keyed/agenda.hpp"
+#include "keyed/arrow_keys.hpp"
+#include "keyed/rows.hpp"
+
+namespace sash {
+
+// An event, or a boundary, for which there are results.
+struct Anchor {
+    uint32_t slot;
+    int64_t time, tie, seq;
+};
+
+// What is asked of an engine beside its aggregates.
+struct Frame {
+    std::vector<int64_t> sizes;
+    bool closed_left = false, remembers = false;
+    bool named = false;                      // ids are bytes
+    int64_t every = 0, offset = 0;           // boundaries; none: results are for the rows
+    int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
+    bool merged = false;                     // all rows of a pane are one record
+    bool rounded = false;                    // monoids see rounded times too
+    uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
+};
+
+// How far a time is past the last point of a grid; the offset is from 0 to below the step.
+inline int64_t past_on(int64_t time, int64_t step, int64_t offset) {
+    int64_t past = time % step - offset;
+    if (past < 0) past += step;
+    return past < 0 ? past + step : past;
+}
+
+class Keyed {
+   public:
+    Keyed(std::shared_ptr<const Plan> plan, Frame frame);
+    Keyed(const Keyed&) = delete;
+    ~Keyed();
+
+    // --- keys (keyed/keyed.cpp) -------------------------------------------------------------------------------
+
+    // Finds the keys of a batch, and the order in which rows of one key lie together.
+    void begin(const KeyColumns* keys, size_t rows);
+    size_t live_keys() const { return windows_.size() - free_.size(); }
+    size_t live_rows() const { return rows_; }
+    size_t live_bytes() const;
+    const std::string& key_of(uint32_t slot) const { return windows_[slot].key; }
+    const std::vector<uint32_t>& batch_slots() const { return slots_; }
+    // The different keys of anchors, and which of them each anchor has.
+    std::vector<uint32_t> keys_of(const std::vector<Anchor>& anchors, int64_t* places);
+
+    // --- rows (keyed/keyed.cpp) -------------------------------------------------------------------------------
+
+    enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late, withdrawn };
+    // Takes the rows of the batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
+    // inserts; `late` rows are skipped.
+    void apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
+               const Column& inputs, uint8_t* status);
+    // Takes records of panes instead, as `panes` returned them, side by side.
+    void join(const int64_t* times, const int64_t* records, const uint8_t* late, uint8_t* status);
+    // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither.
+    void expire(int64_t bound, int64_t horizon);
+    Names& names() { return *names_; }
+
+    // All panes, and their keys by the first row of the batch that has them: what `join` takes elsewhere.
+    void panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records);
+
+    // --- bytes, proof (keyed/bytes.cpp) -----------------------------------------------------------------
+
+    // All rows and keys as bytes, and back into an engine that is empty; false where the bytes are not such.
+    void dump(std::string& bytes);
+    bool load(std::string_view bytes);
+    // Throws on the first thing that is not as it must be: order, occupancy, counts, every summary, what is due when.
+    void check();
+    // The rows of a key as a tree of plain data, for pictures and tests; None where the key has none.
+    Ref nodes(const std::string& key);
+    // How many rows and records were combined, and how many of those combines made or changed summaries.
+    uint64_t combines() const { return algebra_.combines; }
+    uint64_t repairs() const { return algebra_.repairs; }
+
+    // --- anchors (keyed/anchors.cpp) --------------------------------------------------------------------
+
+    std::vector<Anchor> arrived(const int64_t* times, const uint8_t* status) const;  // of this batch, in its order
+    std::vector<Anchor> between(int64_t from, int64_t to);  // rows with from <= time < to, by time and arrival
+    std::vector<Anchor> touched();                          // rows that may have changed since the last call
+    std::vector<Anchor> gone();                             // rows that were deleted after they had been shown
+    // Boundaries with from < b <= to whose largest window holds something, by key and time.
+    std::vector<Anchor> boundaries(int64_t from, int64_t to);
+    // Boundaries up to `until` that the current batch will change, by key and time; before it is applied.
+    std::vector<Anchor> watch(const int64_t* times, const uint8_t* late, int64_t until) const;
+
+    // The first row that is not before a time, or the first boundary after it that has something to show. False: none.
+    bool pending(int64_t from, int64_t& time);
+    // The last time of all rows that were held, and of deletes that waited, since there were none. False: there are none.
+    bool newest(int64_t& time) const;
+
+    enum Change : uint8_t { same, fresh, emptied };
+    // What anchors show now, hashed; `extra` is what Python knows of them, or null. Nothing: an empty window.
+    std::vector<int64_t> marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
+                               const int64_t* extra);
+    // Which rows show something new; remembers what they show now.
+    void changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
+    // All rows have been shown, nobody remembers as what.
+    void mark_all();
+
+    // --- answers (keyed/answers.cpp) --------------------------------------------------------------------
+
+    const Plan& plan() const { return *plan_; }
+    // Results for anchors, one RecordOutput for each window size.
+    void answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs);
+    // The results of all rows of the batch, none of which is kept: for tables that are complete. False, and nothing is
+    // done, where that would take too much memory.
+    bool roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
+    // The rows in each anchor's windows, for those who fold them themselves: anchors in the order of key and time; for
+    // each window and anchor from where to where, by position in `seqs`, the places in the stream of all those rows.
+    struct Spans {
+        std::vector<uint32_t> order;
+        std::vector<int64_t> from, to, seqs, times;
+    };
+    Spans spans(const std::vector<Anchor>& anchors);
+
+    // How many rows or anchors of the current work are done; another thread may look.
+    size_t progress() const { return progress_->load(std::memory_order_relaxed); }
+
+   private:
+    struct KeyWindow {
+        std::string key;
+        tree::SmallSpines rows;
+        std::unique_ptr<tree::SmallSpines> awaited;  // deletes that came before their rows; null: none ever did
+        uint32_t group = 0, epoch = 0;               // of the last batch or answer that had this key
+        uint32_t hash = 0;                           // of the key
+        bool live = false;
+    };
+    struct Touch {
+        uint32_t slot;
+        int64_t time;
+    };
+    struct Late {
+        RowPlace place;
+        uint32_t row;
+    };
+    struct LateRows;
+    class LateScratch;
+    struct Span {
+        size_t from, to;             // ranks of rows
+        const tree::WordLeaf* leaf;  // where the first of them is
+        uint32_t at;
+    };
+    static constexpr uint32_t kNoSlot = UINT32_MAX;
+
+    // keys
+    template <class SlotOf>
+    void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
+    uint32_t slot_of(const std::string& key);          // made where there is none
+    uint32_t find_slot(const std::string& key) const;  // kNoSlot where there is none
+    static uint32_t hash_of(const std::string& key);
+    size_t home_of(uint32_t slot) const { return windows_[slot].hash & (table_.size() - 1); }
+    size_t place_of(const std::string& key, uint32_t hash) const;
+    void rehash(size_t size);
+    void free_slot(uint32_t slot);
+    void free_if_empty(uint32_t slot);
+    void forget_names();
+
+    // Keys are all over memory: what the next ones need is asked for while this one is worked on.
+    template <class SlotAt>
+    void prefetch(size_t i, size_t count, SlotAt&& slot_at) const {
+        constexpr size_t kFar = 16, kNear = 8, kLines = 6;
+        if (i + kFar < count) __builtin_prefetch(&windows_[slot_at(i + kFar)]);
+        if (i + kNear >= count) return;
+        const char* memory = static_cast<const char*>(windows_[slot_at(i + kNear)].rows.memory());
+        for (size_t line = 0; line < kLines; ++line) __builtin_prefetch(memory + 64 * line);
+    }
+
+    // trees
+    RowTree tree_of(uint32_t slot) { return RowTree(nodes_, windows_[slot].rows, algebra_); }
+    RowTree tree_of(uint32_t slot) const { return const_cast<Keyed*>(this)->tree_of(slot); }
+    RowSummaries summaries_of(uint32_t slot) { return RowSummaries(nodes_, windows_[slot].rows, algebra_); }
+    RowTree awaited_of(uint32_t slot);  // of places alone
+    const int64_t* row_at(const RowCursor& cursor) const { return nodes_.row(cursor.leaf(), cursor.position()); }
+
+    // proof, plain data
+    void check_rows(uint32_t slot);
+    Ref node_below(const tree::SmallSpines& spines, tree::Node* node, uint32_t level, const Ref& aggregate);
+
+    // rows
+    void apply_key(const uint32_t* rows, size_t count, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
+                   const uint8_t* late, const Column& inputs, uint8_t* status);
+    uint8_t insert(uint32_t slot, RowPlace place, const Column& inputs, uint32_t row, bool ids, bool may_wait);
+    void insert_one(RowTree& tree, RowTree::Path& path, const Late& late, const Column& inputs);
+    void insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids);
+    void insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row);
+    void fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const;
+    void entered(uint32_t slot, int64_t time, bool may_be_oldest = true);
+    uint8_t remove(uint32_t slot, RowPlace place, const Column& inputs, size_t row, bool ids);
+    bool find_same(RowTree& tree, RowPlace& place, const Column& inputs, size_t row);
+    bool awaits(uint32_t slot, RowPlace place);
+    bool await(uint32_t slot, RowPlace place);  // false: it waits already
+    int64_t* pane_at(uint32_t slot, int64_t time, bool& made);
+    bool same_inputs(const int64_t* held, const Column& inputs, size_t row) const;
+    void erase(uint32_t slot, RowTree& tree, const RowTree::Path& path);
+    int64_t placed(int64_t time) const {
+        int64_t floor;
+        if (!frame_.pane) return time;
+        bool below = __builtin_sub_overflow(time, past_on(time, frame_.pane, frame_.pane_offset), &floor);
+        return below ? INT64_MIN : floor;
+    }
+
+    // anchors
+    Anchor anchor_of(uint32_t slot, const int64_t* row) const;
+    bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
+    bool is_empty(const Anchor& boundary) const;
+    bool first_at(uint32_t slot, int64_t time, int64_t& found) const;  // the first row that is not before a time
+    bool next_shown(uint32_t slot, int64_t from, int64_t& time) const;
+    void start_shown();
+
+    // answers
+    struct Run {  // anchors [first, last) of a key whose results go to `base` and after
+        size_t first, last, base;
+    };
+    std::vector<uint32_t> by_key_and_time(const std::vector<Anchor>& anchors);
+    bool is_ordered(const std::vector<Anchor>& anchors);
+    void answer_key(const Anchor* anchors, const uint32_t* order, size_t base, size_t count,
+                    std::vector<RecordOutput>& outs);
+    void answer_leaf(const tree::WordLeaf* leaf, const Anchor* anchors, const uint32_t* order, const Run& run,
+                     size_t window, RecordOutput& out);
+    void find_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count, size_t window);
+    size_t end_of_run(size_t first, size_t count) const;
+    bool pays(size_t first, size_t last) const;
+    size_t cost_of(size_t rows) const;
+    void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
+                     RecordOutput& out);
+    void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
+    bool fold_span(const Span& span, int64_t* record);
+    // Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
+    int64_t* room_for(size_t at, RecordOutput& out) {
+        if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
+        merged_.resize(plan_->words());
+        return merged_.data();
+    }
+    void put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out) {
+        if (plan_->timed()) plan_->store(record, {edge_of(time, window), time}, out, place);
+    }
+    std::vector<size_t> gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
+                                     size_t widest, Spans& spans);
+    bool is_common(const Column& inputs) const;
+    void roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
+                  std::vector<RecordOutput>& outs);
+    void roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const;
+    void fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs);
+    void roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
+                      RecordOutput& out);
+    int64_t edge_of(int64_t time, size_t window) const;
+    RowPlace first_in(int64_t time, size_t window) const;  // where its window starts
+    bool stop_of(int64_t time, RowPlace& stop) const;      // where it stops; false: at the end of all rows
+
+    std::shared_ptr<const Plan> plan_;
+    Frame frame_;
+    RowShape shape_;
+    int64_t largest_ = 0;
+    std::unique_ptr<Names> names_;
+    RowNodes nodes_, awaited_nodes_;
+    RowAlgebra algebra_, awaited_algebra_;
+    std::unique_ptr<std::atomic<size_t>> progress_;
+
+    std::vector<KeyWindow> windows_;
+    std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
+    std::vector<uint32_t> free_;
+    std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
+    std::vector<uint32_t> due_;     // keys whose rows expire
+    uint32_t epoch_ = 0;
+    size_t rows_ = 0, awaited_ = 0;
+    int64_t newest_ = INT64_MIN;
+    Agenda expiring_, forgetting_, showing_;  // rows, awaited deletes, anchors
+
+    std::vector<uint32_t> slots_, order_, sizes_;  // of the current batch
+    std::vector<Late> late_;                       // rows of one key that are not appended
+    std::vector<int64_t> scratch_, merged_, table_rows_;
+    std::vector<Span> spans_;
+    int64_t batch_seq_ = 0;
+    uint8_t* batch_status_ = nullptr;
+    std::vector<Touch> touches_;
+    std::vector<Anchor> gone_;
+};
+
+}  // namespace sash

@@ -1,0 +1,67 @@
+#include "monoids/folds.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+// One copy for each width of vector, chosen when the module is loaded. (The sanitizers' runtime is not ready by then.)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE)
+#define SASH_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define SASH_WIDE
+#endif
+
+namespace sash {
+
+// A 128-bit addition carries from word to word and so cannot be vectorised. Halves of words can be summed apart: their
+// sums do not overflow for less than 2^32 words. Read without their sign, negative words are too large by 2^64 each.
+SASH_WIDE __int128 sum_of(const int64_t* words, size_t count) {
+    uint64_t low = 0, high = 0, negative = 0;
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t word = static_cast<uint64_t>(words[i]);
+        low += word & 0xFFFFFFFFu;
+        high += word >> 32;
+        negative += word >> 63;
+    }
+    unsigned __int128 total = (static_cast<unsigned __int128>(high) << 32) + low;
+    return static_cast<__int128>(total - (static_cast<unsigned __int128>(negative) << 64));
+}
+
+SASH_WIDE int64_t least_of(const int64_t* words, size_t count) {
+    int64_t least = words[0];
+    for (size_t i = 1; i < count; ++i) least = std::min(least, words[i]);
+    return least;
+}
+
+SASH_WIDE int64_t greatest_of(const int64_t* words, size_t count) {
+    int64_t greatest = words[0];
+    for (size_t i = 1; i < count; ++i) greatest = std::max(greatest, words[i]);
+    return greatest;
+}
+
+// Powers of two as integers, whose sum is exact; what is shifted out is below the estimate's last digit.
+SASH_WIDE Ranks ranks_of(const uint8_t* ranks, size_t count, uint8_t top) {
+    constexpr size_t kLanes = 64, kBlock = kLanes * 255;  // a lane of bytes counts to 255
+    int bits = 62;
+    for (size_t size = count; size > 1; size /= 2) --bits;
+    const uint64_t one = uint64_t{1} << bits;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += one >> ranks[i];
+    size_t zeros = 0, full = 0, i = 0;
+    while (i + kLanes <= count) {
+        uint8_t zero[kLanes] = {}, high[kLanes] = {};
+        for (size_t end = std::min(count, i + kBlock); i + kLanes <= end; i += kLanes)
+            for (size_t j = 0; j < kLanes; ++j) {
+                zero[j] += ranks[i + j] == 0;
+                high[j] += ranks[i + j] == top;
+            }
+        for (size_t j = 0; j < kLanes; ++j) zeros += zero[j], full += high[j];
+    }
+    for (; i < count; ++i) zeros += ranks[i] == 0, full += ranks[i] == top;
+    return {zeros, full, std::ldexp(static_cast<double>(sum), -bits)};
+}
+
+SASH_WIDE void raise_all(uint8_t* ranks, const uint8_t* others, size_t count) {
+    for (size_t i = 0; i < count; ++i) ranks[i] = std::max(ranks[i], others[i]);
+}
+
+}  // namespace sash

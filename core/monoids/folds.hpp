@@ -1,0 +1,23 @@
+// Folds over many numbers at once, compiled for what the machine at hand can do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/hints.hpp"
+
+namespace sash {
+
+__int128 sum_of(const int64_t* words, size_t count);
+int64_t least_of(const int64_t* words, size_t count);     // of one or more
+int64_t greatest_of(const int64_t* words, size_t count);  // of one or more
+
+// What HyperLogLog's estimate needs of its registers: how many are zero, how many at the top, the sum of 2^-rank.
+struct Ranks {
+    size_t zeros, full;
+    double inverse_powers;
+};
+Ranks ranks_of(const uint8_t* ranks, size_t count, uint8_t top);
+void raise_all(uint8_t* ranks, const uint8_t* others, size_t count);  // each to the larger of the two
+
+}  // namespace sash

@@ -1,0 +1,344 @@
+// Ops: the aggregates that a native record is made of.
+//
+// A record is an array of 64-bit words, one stretch of them per aggregate, with a header of two: which aggregates have
+// seen a value, and how many rows there were. An op folds many rows, or joins many records, in one indirect call; what
+// it combines is known to the compiler inside. An op is a semigroup: the header's bits stand for the identity, so that
+// nulls, and windows without a value, need no value of their own.
+//
+// To add one: a struct in ops_*.cpp with its state and its steps, and a line in that file's table.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/words.hpp"
+#include "python/python.hpp"
+
+namespace sash {
+
+inline constexpr uint32_t kSeen = 0, kRows = 1, kHeader = 2;  // the words of a record's header
+inline constexpr uint32_t kMostRead = 16;                     // inputs of a compiled monoid
+
+// Rows of input words, row-major.
+struct Rows {
+    const int64_t* words;
+    size_t stride;
+    Rows from(size_t row) const { return {words + row * stride, stride}; }
+};
+
+// The stretch of time that a result is for; words as `Clock` reads them.
+struct Span {
+    int64_t start = 0, stop = 0;
+};
+
+// How time words are read: as float64 bits, or as ticks of which so many are a unit of time.
+struct Clock {
+    bool real = false;
+    double ticks = 1;
+    double between(int64_t from, int64_t to) const {
+        if (real) return double_bits(to) - double_bits(from);
+        return static_cast<double>(static_cast<__int128>(to) - from) / ticks;
+    }
+    bool before(int64_t a, int64_t b) const { return real ? double_bits(a) < double_bits(b) : a < b; }
+    static double double_bits(int64_t word) {
+        double value;
+        std::memcpy(&value, &word, sizeof value);
+        return value;
+    }
+};
+
+// What one result of an op is: words of `kinds`, one letter each, or a list of up to so many, or the state's own bytes.
+//   i int64   f float64   b a truth   I an integer in two words, the low one first
+struct Outputs {
+    enum class Shape { words, list, bytes } shape = Shape::words;
+    std::string kinds;
+    size_t most = 0;  // of a list
+};
+
+struct OpTable;
+
+// The common ops, whose steps are run without a call for each (monoids/ops_common.cpp).
+enum class Step : uint32_t {
+    other,
+    sum_integers,
+    sum_reals,
+    min_integers,
+    min_reals,
+    max_integers,
+    max_reals,
+    variance,
+};
+
+// Records side by side, so many words apart.
+struct Records {
+    const int64_t* words;
+    size_t stride, count;
+};
+struct MutableRecords {
+    int64_t* words;
+    size_t stride, count;
+};
+
+// A compiled monoid's functions; each pointer comes twice, as int64 and as float64.
+struct Compiled {
+    void (*lift)(int64_t*, double*, const int64_t*, const double*) = nullptr;
+    void (*fold)(int64_t*, double*, const int64_t*, const double*, int64_t) = nullptr;
+    void (*join)(int64_t*, double*, const int64_t*, const double*, int64_t, int64_t) = nullptr;
+    void (*lower)(const int64_t*, const double*, int64_t*, double*) = nullptr;
+    uint32_t state_words = 0;
+    std::string output_kinds;
+};
+
+struct alignas(64) Op {
+    // What every fold and join reads, in one line of the cache.
+    void (*fold)(const Op&, int64_t* state, const Rows&, size_t count) = nullptr;
+    void (*join)(const Op&, int64_t* state, const int64_t* others, size_t stride, size_t count) = nullptr;
+    uint64_t bit = 0;                // its bit of the header
+    uint32_t offset = 0, words = 0;  // its state in the record
+    uint32_t inputs[3] = {};         // where a row holds what it reads: x, y, time
+    Step step = Step::other;
+
+    const OpTable* table = nullptr;
+    std::vector<uint32_t> reads;    // the inputs without the time, as many as there are
+    uint64_t needs = 0;             // inputs of which none may be null
+    size_t outputs = 0;             // words of a result
+    bool counts = false;            // of nothing it gives 0, not null
+    bool refuses_negative = false;  // of its input
+    std::vector<double> parameters;
+    Clock clock;
+    std::shared_ptr<const Compiled> compiled;
+};
+
+struct OpTable {
+    const char* name;
+    const char* kinds;  // of the inputs it is for; n any number, h a hash, - none
+    bool commutes;      // order does not matter
+    bool exact;         // nor does grouping
+    bool timed;
+    Step step;
+    int degree;  // an inexact state is about as large as the inputs to this power, times rows
+    uint32_t (*words)(const Op&);
+    void (*set)(const Op&, int64_t* state, const Rows&);                 // the first row
+    void (*fold)(const Op&, int64_t* state, const Rows&, size_t count);  // more rows
+    void (*join)(const Op&, int64_t* state, const int64_t* others, size_t stride, size_t count);
+    void (*prepend)(const Op&, int64_t* state, const int64_t* other);
+    bool (*same)(const Op&, const int64_t* a, const int64_t* b, double tolerance);
+    Outputs (*outputs)(const Op&);
+    bool (*lower)(const Op&, const int64_t* record, const Span&, int64_t* out);  // false: null; a list's length first
+    void (*lower_many)(const Op&, const Records&, int64_t* const* columns, uint8_t* there);
+    // Every state from a row to the last, for rows before `records`' last one: the states are those of a commuting op.
+    void (*scan_back)(const Op&, const Rows&, const MutableRecords&);
+    bool (*sound)(const Op&, const int64_t* state);  // could any rows have led to it?
+    void (*tidy)(const Op&, int64_t* state);         // the one form of all equal states
+};
+
+// The table of an op for inputs of these kinds; null where there is none.
+const OpTable* find_op(const std::string& name, const std::string& kinds);
+
+// --- what ops are made with ------------------------------------------------------------------------
+
+inline double real(int64_t word) { return Clock::double_bits(word); }
+inline int64_t bits_of(double value) {
+    int64_t word;
+    std::memcpy(&word, &value, sizeof word);
+    return word;
+}
+
+inline bool near(double a, double b, double tolerance) {
+    if (!(tolerance - tolerance == 0)) return true;  // what is added may have overflowed, or not, by the order of it
+    if (!(a - a == 0) || !(b - b == 0)) return !(a - a == 0) && !(b - b == 0);  // neither is finite
+    double difference = a < b ? b - a : a - b, size = (a < 0 ? -a : a) + (b < 0 ? -b : b);
+    return difference <= tolerance || difference <= 1e-9 * size;
+}
+
+// How many rows there were, of a state that counts them in a float.
+inline bool is_count(double n) { return n >= 1 && n <= 0x1p53 && n == static_cast<double>(static_cast<int64_t>(n)); }
+
+// An op whose state is a small struct T::State of words:
+//   of(op, x, y, t) -> State     add(op, state, x, y, t)     join(op, state, other)     lower(op, state, span, out)
+template <class T>
+struct SmallOp {
+    using State = typename T::State;
+    static_assert(sizeof(State) % sizeof(int64_t) == 0 && alignof(State) <= alignof(int64_t));
+
+    // Words seen as what they are, member by member: as a block of bytes they would go through memory.
+    // (So these files are compiled without the assumption that words and numbers never share memory.)
+    static State load(const int64_t* words) { return *reinterpret_cast<const State*>(words); }
+    static void store(int64_t* words, const State& state) { *reinterpret_cast<State*>(words) = state; }
+
+    static uint32_t words(const Op&) { return sizeof(State) / sizeof(int64_t); }
+    static void set(const Op& op, int64_t* at, const Rows& rows) {
+        const int64_t* row = rows.words;
+        store(at, T::of(op, row[op.inputs[0]], row[op.inputs[1]], row[op.inputs[2]]));
+    }
+    static void fold(const Op& op, int64_t* at, const Rows& rows, size_t count) {
+        State state = load(at);
+        const int64_t *x = rows.words + op.inputs[0], *y = rows.words + op.inputs[1], *t = rows.words + op.inputs[2];
+        for (size_t i = 0, k = 0; i < count; ++i, k += rows.stride) T::add(op, state, x[k], y[k], t[k]);
+        store(at, state);
+    }
+    static void fold_one(const Op& op, int64_t* at, const int64_t* row) {
+        T::add(op, *reinterpret_cast<State*>(at), row[op.inputs[0]], row[op.inputs[1]], row[op.inputs[2]]);
+    }
+    static void join_into(const Op& op, int64_t* at, const int64_t* first, const int64_t* others, size_t stride,
+                          size_t count) {
+        State state = load(first);
+        for (size_t i = 0; i < count; ++i) T::join(op, state, load(others + i * stride));
+        store(at, state);
+    }
+    static void join(const Op& op, int64_t* at, const int64_t* others, size_t stride, size_t count) {
+        State state = load(at);
+        for (size_t i = 0; i < count; ++i) T::join(op, state, load(others + i * stride));
+        store(at, state);
+    }
+    static void prepend(const Op& op, int64_t* at, const int64_t* other) {
+        if constexpr (T::commutes) return join(op, at, other, 0, 1);
+        State state = load(other);
+        T::join(op, state, load(at));
+        store(at, state);
+    }
+    static bool same(const Op& op, const int64_t* a, const int64_t* b, double tolerance) {
+        if constexpr (T::exact)
+            return (void)op, (void)tolerance, std::memcmp(a, b, sizeof(State)) == 0;
+        else
+            return T::same(op, load(a), load(b), tolerance);
+    }
+    static bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) {
+        return T::lower(op, load(record + op.offset), span, out);
+    }
+    // What was not seen is null; a count is 0 then.
+    static void lower_many(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        const int64_t* record = records.words;
+        uint64_t all = op.bit;
+        for (size_t i = 0; i < records.count; ++i) all &= static_cast<uint64_t>(record[i * records.stride + kSeen]);
+        if (all) return lower_all(op, records, columns, there);
+        for (size_t i = 0; i < records.count; ++i, record += records.stride) {
+            int64_t out[T::result_words] = {};
+            bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
+            there[i] = seen ? T::lower(op, load(record + op.offset), {}, out) : op.counts;
+            for (size_t j = 0; j < T::result_words; ++j) columns[j][i] = out[j];
+        }
+    }
+    static void lower_all(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        int64_t* column[T::result_words];
+        std::copy(columns, columns + T::result_words, column);
+        const int64_t* state = records.words + op.offset;
+        for (size_t i = 0; i < records.count; ++i, state += records.stride) {
+            int64_t out[T::result_words];
+            there[i] = T::lower(op, load(state), {}, out);
+            for (size_t j = 0; j < T::result_words; ++j) column[j][i] = out[j];
+        }
+    }
+    static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
+        int64_t* at = records.words + records.count * records.stride + op.offset;
+        State state = load(at);
+        const int64_t *x = rows.words + op.inputs[0], *y = rows.words + op.inputs[1], *t = rows.words + op.inputs[2];
+        for (size_t i = records.count; i-- > 0;) {
+            T::add(op, state, x[i * rows.stride], y[i * rows.stride], t[i * rows.stride]);
+            at -= records.stride;
+            store(at, state);
+        }
+    }
+    static Outputs outputs(const Op& op) { return {Outputs::Shape::words, T::outputs(op), 0}; }
+    static bool sound(const Op&, const int64_t* state) { return T::possible(load(state)); }
+    static void tidy(const Op&, int64_t*) {}
+};
+
+// An op that works on its words in place, as many as it asks for:
+//   words(op)   set(op, state, x, y, t)   add(...)   join(op, state, other)   outputs(op)   lower(op, state, span, out)
+template <class T>
+struct LargeOp {
+    static uint32_t words(const Op& op) { return T::words(op); }
+    static void set(const Op& op, int64_t* at, const Rows& rows) {
+        const int64_t* row = rows.words;
+        T::set(op, at, row[op.inputs[0]], row[op.inputs[1]], row[op.inputs[2]]);
+    }
+    static void fold(const Op& op, int64_t* at, const Rows& rows, size_t count) {
+        const int64_t *x = rows.words + op.inputs[0], *y = rows.words + op.inputs[1], *t = rows.words + op.inputs[2];
+        for (size_t i = 0, k = 0; i < count; ++i, k += rows.stride) T::add(op, at, x[k], y[k], t[k]);
+    }
+    static void join(const Op& op, int64_t* at, const int64_t* others, size_t stride, size_t count) {
+        for (size_t i = 0; i < count; ++i) T::join(op, at, others + i * stride);
+    }
+    static void prepend(const Op& op, int64_t* at, const int64_t* other) {
+        if constexpr (T::commutes) return T::join(op, at, other);
+        std::vector<int64_t> state(other, other + op.words);
+        T::join(op, state.data(), at);
+        std::memcpy(at, state.data(), op.words * sizeof(int64_t));
+    }
+    static bool same(const Op& op, const int64_t* a, const int64_t* b, double tolerance) {
+        return T::same(op, a, b, tolerance);
+    }
+    static bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) {
+        return T::lower(op, record + op.offset, span, out);
+    }
+    static void lower_many(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
+        std::vector<int64_t> out(op.outputs);
+        for (size_t i = 0; i < records.count; ++i) {
+            const int64_t* record = records.words + i * records.stride;
+            bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
+            std::fill(out.begin(), out.end(), 0);  // a shorter list leaves nothing of a longer one behind it
+            there[i] = seen ? op.table->lower(op, record, {}, out.data()) : op.counts;
+            for (size_t j = 0; j < op.outputs; ++j) columns[j][i] = there[i] ? out[j] : 0;
+        }
+    }
+    static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
+        for (size_t i = records.count; i-- > 0;) {
+            int64_t* at = records.words + i * records.stride + op.offset;
+            std::memcpy(at, at + records.stride, op.words * sizeof(int64_t));
+            fold(op, at, rows.from(i), 1);
+        }
+    }
+    static Outputs outputs(const Op& op) { return T::outputs(op); }
+    static bool sound(const Op& op, const int64_t* state) { return T::sound(op, state); }
+    static void tidy(const Op& op, int64_t* state) { T::tidy(op, state); }
+};
+
+template <class T>
+constexpr OpTable table_of(const char* name, const char* kinds) {
+    using Of = std::conditional_t<T::small, SmallOp<T>, LargeOp<T>>;
+    return {name,      kinds,          T::commutes,   T::exact,  T::timed,    T::step,  T::degree,
+            Of::words, Of::set,        Of::fold,      Of::join,  Of::prepend, Of::same, Of::outputs,
+            Of::lower, Of::lower_many, Of::scan_back, Of::sound, Of::tidy};
+}
+
+// What most are.
+struct Facts {
+    static void tidy(const Op&, int64_t*) {}
+    template <class State>
+    static bool possible(const State&) {  // of a small one: could any rows have led to it?
+        return true;
+    }
+    static constexpr bool small = true, commutes = true, exact = true, timed = false;
+    static constexpr int degree = 1;
+    static constexpr Step step = Step::other;
+    static constexpr size_t result_words = 1;  // of a small one
+};
+
+// All ops of a record, one after the other.
+void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, size_t count);
+void fold_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* row);
+void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others, size_t stride, size_t count);
+void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* first, const int64_t* others,
+                   size_t stride, size_t count);
+
+// The rows in each window of a table in order, from `from` to `to`, neither of which ever goes back.
+struct Frames {
+    const uint32_t* from;
+    const uint32_t* to;
+    size_t count;
+};
+// The results of one op for every frame, of input words that may lie in another order; result k goes to place k of that
+// order. False where the op is none of the common ones.
+bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
+                  int64_t* const* columns, uint8_t* there);
+
+const std::vector<OpTable>& common_ops();
+const std::vector<OpTable>& number_ops();
+const std::vector<OpTable>& moment_ops();
+const std::vector<OpTable>& wide_ops();
+
+}  // namespace sash

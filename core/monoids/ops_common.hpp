@@ -1,0 +1,119 @@
+// The ops that most records are made of: sums, extremes, variance. And what others are made of.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "monoids/ops.hpp"
+
+namespace sash {
+
+// --- sums ------------------------------------------------------------------------------------------
+
+// Exact: the result is an integer of two words, and is never too large.
+struct SumIntegers : Facts {
+    static constexpr Step step = Step::sum_integers;
+    static constexpr size_t result_words = 2;
+    struct __attribute__((packed)) State {
+        __int128 sum;
+    };
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {x}; }
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x; }
+    static void join(const Op&, State& s, const State& o) { s.sum += o.sum; }
+    static std::string outputs(const Op&) { return "I"; }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
+        std::memcpy(out, &s.sum, sizeof s.sum);
+        return true;
+    }
+};
+
+struct Reals : Facts {
+    static constexpr bool exact = false;
+    struct State {
+        double value;
+    };
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {real(x)}; }
+    static bool same(const Op&, const State& a, const State& b, double tolerance) {
+        return near(a.value, b.value, tolerance);
+    }
+    static std::string outputs(const Op&) { return "f"; }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) { return *out = bits_of(s.value), true; }
+};
+
+struct SumReals : Reals {
+    static constexpr Step step = Step::sum_reals;
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.value += real(x); }
+    static void join(const Op&, State& s, const State& o) { s.value += o.value; }
+};
+
+// --- order -----------------------------------------------------------------------------------------
+
+// Numbers as words that sort like them; the state keeps these.
+template <bool reals>
+struct Ordered : Facts {
+    static int64_t key(int64_t x) { return reals ? word_of(real(x)) : x; }
+    static int64_t value(int64_t word) { return reals ? bits_of(double_of(word)) : word; }
+    static const char* letter() { return reals ? "f" : "i"; }
+};
+
+template <bool reals, bool largest>
+struct Extreme : Ordered<reals> {
+    static constexpr Step step =
+        reals ? (largest ? Step::max_reals : Step::min_reals) : (largest ? Step::max_integers : Step::min_integers);
+    using Base = Ordered<reals>;
+    struct State {
+        int64_t word;
+    };
+    static bool better(int64_t a, int64_t b) { return largest ? a > b : a < b; }
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {Base::key(x)}; }
+    static void add(const Op& op, State& s, int64_t x, int64_t, int64_t) { join(op, s, {Base::key(x)}); }
+    static void join(const Op&, State& s, const State& o) { s.word = better(o.word, s.word) ? o.word : s.word; }
+    static std::string outputs(const Op&) { return Base::letter(); }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) { return *out = Base::value(s.word), true; }
+};
+
+// --- variance --------------------------------------------------------------------------------------
+
+constexpr std::array<double, 129> step_shares() {
+    std::array<double, 129> shares{};
+    for (size_t i = 1; i < shares.size(); ++i) shares[i] = 1.0 / static_cast<double>(i * (i + 1));
+    return shares;
+}
+
+struct Variance : Facts {
+    static constexpr std::array<double, 129> shares = step_shares();
+    static constexpr Step step = Step::variance;
+    static constexpr bool exact = false;
+    static constexpr int degree = 2;
+    // Sums instead of means, as Chan, Golub and LeVeque first had it: no step then waits for the division of the last.
+    struct State {
+        double n, sum, m2;
+    };
+    // What is not finite makes NaN of every sum that it goes into.
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), real(x) - real(x)}; }
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) {
+        double value = real(x), t = s.n * value - s.sum;
+        s = {s.n + 1, s.sum + value, s.m2 + ((value - value) + t * (t * step_share(s.n)))};
+    }
+    // 1 / (n (n + 1)). A leaf's entries are few, and a division is what one more of them would wait for.
+    static double step_share(double n) {
+        return n < static_cast<double>(shares.size()) ? shares[static_cast<size_t>(n)] : 1 / (n * (n + 1));
+    }
+    static void join(const Op&, State& s, const State& o) {
+        double n = s.n + o.n, t = s.n * o.sum - o.n * s.sum;
+        s = {n, s.sum + o.sum, s.m2 + (o.m2 + t * (t / (s.n * o.n * n)))};
+    }
+    static bool same(const Op&, const State& a, const State& b, double tolerance) {
+        return a.n == b.n && near(a.sum, b.sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance);
+    }
+    static bool possible(const State& s) { return is_count(s.n); }  // step_share looks it up
+    static std::string outputs(const Op&) { return "f"; }
+    static bool lower(const Op& op, const State& s, const Span&, int64_t* out) {
+        double ddof = op.parameters[0], variance = s.m2 / (s.n - ddof);
+        *out = bits_of(op.parameters[1] != 0 ? std::sqrt(variance) : variance);
+        return s.n > ddof;
+    }
+};
+
+}  // namespace sash

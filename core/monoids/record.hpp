@@ -1,0 +1,363 @@
+// The monoid policy of native records: any number of aggregates over one tree.
+//
+// An entry is a row of input words, which is lifted when it is folded; only aggregates are records. Where several rows
+// have one time their entry owns a record. Small records lie in the nodes, large ones in blocks of their own.
+#pragma once
+
+#include <cstdlib>
+#include <new>
+
+#include "monoids/monoids.hpp"
+#include "monoids/plan.hpp"
+
+namespace sash {
+
+// What an entry owns where two words are not enough: a longer row, or the record of several rows.
+struct Box {
+    uint64_t nulls;
+    uint32_t words;
+    bool record;
+    int64_t* data() { return reinterpret_cast<int64_t*>(this + 1); }
+
+    static Box* make(uint32_t words, bool record) {
+        void* memory = std::malloc(sizeof(Box) + words * sizeof(int64_t));
+        if (!memory) throw std::bad_alloc();
+        return new (memory) Box{0, words, record};
+    }
+    Box* copy() {
+        Box* twin = make(words, record);
+        twin->nulls = nulls;
+        std::memcpy(twin->data(), data(), words * sizeof(int64_t));
+        return twin;
+    }
+};
+
+// Entries side by side are rows side by side: fold reads them where they lie.
+struct RecordEntry {
+    static constexpr uint32_t kInline = 2;  // a pair, or a value and its time
+    static constexpr uint64_t kBoxed = uint64_t{1} << 63;
+    int64_t words[kInline];
+    uint64_t tag = 0;  // 0: a short row without nulls; kBoxed: words[0] is a Box; otherwise nulls as bits
+
+    RecordEntry() = default;
+    RecordEntry(const RecordEntry& other) { take(other), own(); }
+    RecordEntry(RecordEntry&& other) noexcept { take(other), other.tag = 0; }
+    RecordEntry& operator=(RecordEntry&& other) noexcept {
+        if (this == &other) return *this;
+        if (tag & kBoxed) free_box();
+        take(other);
+        other.tag = 0;
+        return *this;
+    }
+    RecordEntry& operator=(const RecordEntry& other) { return *this = RecordEntry(other); }
+    ~RecordEntry() {
+        if (tag & kBoxed) free_box();
+    }
+
+    Box* box() const { return reinterpret_cast<Box*>(words[0]); }
+    void set(Box* box) {
+        words[0] = reinterpret_cast<int64_t>(box);
+        tag = kBoxed;
+    }
+    bool is_record() const { return (tag & kBoxed) && box()->record; }
+    uint64_t nulls() const { return tag & kBoxed ? box()->nulls : tag; }
+    int64_t* row() { return tag & kBoxed ? box()->data() : words; }
+    const int64_t* row() const { return tag & kBoxed ? box()->data() : words; }
+
+    SASH_RARE void free_box() { std::free(box()); }
+
+   private:
+    // Word by word: a wider load could not be served by the narrow stores that have just been made.
+    void take(const RecordEntry& other) {
+        for (uint32_t i = 0; i < kInline; ++i) {
+            int64_t word = other.words[i];
+            asm("" : "+r"(word));
+            words[i] = word;
+        }
+        tag = other.tag;
+    }
+    void own() {
+        if (tag & kBoxed) words[0] = reinterpret_cast<int64_t>(box()->copy());
+    }
+};
+static_assert(sizeof(RecordEntry) == 24);
+inline void clear(RecordEntry& entry) {
+    if (entry.tag & RecordEntry::kBoxed) entry.free_box();
+    entry.tag = 0;
+}
+
+// A record of up to so many words, where it stands.
+struct InlineRecord {
+    static constexpr uint32_t kWords = 12;
+    int64_t data[kWords];
+    int64_t* words(uint32_t) { return data; }
+    const int64_t* words() const { return data; }
+};
+
+// A record of any size.
+class BlockRecord {
+   public:
+    BlockRecord() = default;
+    BlockRecord(const BlockRecord& other) {
+        if (other.block_) assign(other);
+    }
+    BlockRecord(BlockRecord&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+    BlockRecord& operator=(const BlockRecord& other) {
+        if (this == &other) return *this;
+        if (other.block_)
+            assign(other);
+        else
+            release();
+        return *this;
+    }
+    BlockRecord& operator=(BlockRecord&& other) noexcept {
+        std::swap(block_, other.block_);
+        return *this;
+    }
+    ~BlockRecord() { release(); }
+
+    int64_t* words(uint32_t size) {
+        if (!block_) block_ = Box::make(size, true);
+        return block_->data();
+    }
+    const int64_t* words() const { return block_->data(); }
+
+   private:
+    void assign(const BlockRecord& other) {
+        std::memcpy(words(other.block_->words), other.block_->data(), other.block_->words * sizeof(int64_t));
+    }
+    void release() { std::free(std::exchange(block_, nullptr)); }
+    Box* block_ = nullptr;
+};
+
+inline void clear(BlockRecord&) {}  // it keeps nobody alive, and its memory will be wanted again
+
+template <class Record>
+struct RecordOf : Counted {
+    static constexpr bool is_inline = std::is_same_v<Record, InlineRecord>;
+    using Input = RecordEntry;
+    using Entry = RecordEntry;
+    using Agg = Record;
+    static constexpr const char* name = is_inline ? "record" : "wide_record";
+    static constexpr Out out = Out::object;
+    static constexpr bool is_record = true;
+    static constexpr bool in_place = true;
+    static constexpr bool takes_time = true;
+    static constexpr bool folds = true;
+    static constexpr bool validates = false;
+    static constexpr uint32_t leaf_capacity = is_inline ? 64 : 32;
+    static constexpr uint32_t fanout = is_inline ? 16 : 4;
+
+    explicit RecordOf(const MonoidSpec& spec) : plan_(spec.plan) {}
+
+    const Plan& plan() const { return *plan_; }
+    bool joins() const { return plan_->commutes(); }
+    bool timed() const { return plan_->timed(); }
+    bool regroups() const { return plan_->regroups(); }
+    Out shown_as() const { return plan_->plain() ? Out::record : out; }
+    Ref result_kinds() const { return plan_->result_kinds(); }
+
+    // --- rows in -------------------------------------------------------------------------------------
+
+    Input input(PyObject* value) const {
+        Entry entry = blank();
+        set_nulls(entry, plan_->read(value, entry.row()));
+        return entry;
+    }
+    Input input_at(const Column& column, size_t row) const {
+        Entry entry = blank();
+        if (uint64_t nulls = read_inputs(column, row, entry.row())) set_nulls(entry, nulls);
+        return entry;
+    }
+    static Entry lift(Input input) { return input; }
+    template <class Moment>
+    Entry lift(Input input, const Moment& moment) const {
+        if (plan_->timed()) date(input, moment);
+        return input;
+    }
+    template <class Moment>
+    void date(Entry& entry, const Moment& moment) const {
+        date(entry, moment.word());
+    }
+    void date(Entry& entry, int64_t time) const { entry.row()[plan_->time_at()] = time; }
+
+    // --- combining -----------------------------------------------------------------------------------
+
+    bool merge(Entry& entry, const Entry& more) {
+        see(entry), see(more);  // a record does not tell how large its rows were
+        if (!entry.is_record()) {
+            Box* box = Box::make(plan_->words(), true);
+            Plan::clear(box->data());
+            fold(box->data(), entry);
+            Entry merged;
+            merged.set(box);
+            entry = std::move(merged);
+        }
+        ++combines;
+        fold(entry.box()->data(), more);
+        return true;
+    }
+    Agg of(const Entry& entry) const {
+        Agg agg;
+        int64_t* words = agg.words(plan_->words());
+        Plan::clear(words);
+        fold(words, entry);
+        return agg;
+    }
+    void append(Agg& agg, const Agg& other) {
+        ++combines;
+        plan_->join(words(agg), other.words(), 0, 1);
+    }
+    // agg = first (x) all the others, whatever it was.
+    void join_into(Agg& agg, const Agg& first, const Agg* others, size_t count) {
+        combines += count;
+        plan_->join_into(words(agg), first.words(), others->words(), sizeof(Agg) / sizeof(int64_t), count);
+    }
+    void prepend(const Agg& other, Agg& agg) {
+        ++combines;
+        plan_->prepend(other.words(), words(agg));
+    }
+    void append_entry(Agg& agg, const Entry& entry) {
+        ++combines;
+        fold(words(agg), entry);
+    }
+    void prepend_entry(const Entry& entry, Agg& agg) {
+        if (plan_->commutes()) return append_entry(agg, entry);
+        prepend(of(entry), agg);
+    }
+    void append_entries(Agg& agg, const Entry* entries, size_t count) {
+        combines += count;
+        for (size_t i = 0; i < count;) {
+            size_t from = i;
+            while (i < count && entries[i].tag == 0) ++i;
+            if (i > from) plan_->fold(words(agg), {entries[from].words, kStride}, i - from);
+            if (i < count) fold(words(agg), entries[i++]);
+        }
+    }
+    // Fills the aggregates before the last one with those of their entries and all later ones, if that can be done at
+    // once: where order does not matter, and no entry is anything but a short row.
+    bool scan_back(const Entry* entries, Agg* aggs, size_t count) {
+        if (!is_inline || !joins() || !plan_->saw_all(aggs[count].words())) return false;
+        for (size_t i = 0; i < count; ++i)
+            if (entries[i].tag) return false;
+        combines += count;
+        plan_->scan_back({entries->words, kStride},
+                         {aggs->words(plan_->words()), sizeof(Agg) / sizeof(int64_t), count});
+        return true;
+    }
+    void append_aggs(Agg& agg, const Agg* aggs, size_t count) {
+        if constexpr (is_inline) {
+            combines += count;
+            if (count) plan_->join(words(agg), aggs->words(), sizeof(Agg) / sizeof(int64_t), count);
+        } else {
+            for (size_t i = 0; i < count; ++i) append(agg, aggs[i]);
+        }
+    }
+
+    // --- results -------------------------------------------------------------------------------------
+
+    Ref result(const Agg& agg) const { return plan_->result(agg.words(), {}); }
+    Ref result(const Agg& agg, const Span& span) const { return plan_->result(agg.words(), span); }
+    Ref empty() const { return empty(none(), none()); }
+    Ref empty(const Ref& start, const Ref& stop) const { return plan_->empty(start, stop); }
+    void store(Output& out, size_t row, const Agg& agg) const { store(out, row, agg, Span{}); }
+    void store(Output& out, size_t row, const Agg& agg, const Span& span) const {
+        if (out.objects)
+            succeed(PyList_SetItem(out.objects, static_cast<Py_ssize_t>(row), result(agg, span).release()));
+        else
+            plan_->store(agg.words(), span, *out.records, row);
+    }
+    // Where the record for a row of results can be made in place, to be lowered later on; null where it can not.
+    Agg* slot(Output& out, size_t row) const {
+        if (!is_inline || out.objects || plan_->timed()) return nullptr;
+        return reinterpret_cast<Agg*>(out.records->slot(*plan_, row, InlineRecord::kWords));
+    }
+    Ref seen(const Agg& agg) const { return result(agg); }
+    Ref state(const Agg& agg) const {
+        std::vector<int64_t> tidy = plan_->tidied(agg.words(), false);
+        return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(tidy.data()), record_bytes()));
+    }
+    Entry thaw(PyObject* state) const {
+        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != record_bytes()) fail_value(state, "is no record.");
+        Entry entry;
+        Box* box = Box::make(plan_->words(), true);
+        std::memcpy(box->data(), PyBytes_AS_STRING(state), static_cast<size_t>(record_bytes()));
+        entry.set(box);
+        return entry;
+    }
+
+    // --- proof ---------------------------------------------------------------------------------------
+
+    // Rounding differs with the order of combining; how much it may depends on the largest input.
+    void see(const Entry& entry) {
+        if (!entry.is_record()) largest_ = std::max(largest_, plan_->size_of(entry.row(), entry.nulls()));
+    }
+    bool same(const Agg& a, const Agg& b) const { return plan_->same(a.words(), b.words(), largest_); }
+
+    // --- bytes ---------------------------------------------------------------------------------------
+
+    void write(std::string& bytes, const Entry& entry) const {
+        bytes.push_back(entry.is_record() ? 1 : 0);
+        uint64_t nulls = entry.nulls();
+        bytes.append(reinterpret_cast<const char*>(&nulls), sizeof nulls);
+        std::vector<int64_t> words = entry.is_record()
+                                         ? plan_->tidied(entry.row(), true)
+                                         : std::vector<int64_t>(entry.row(), entry.row() + plan_->width());
+        bytes.append(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(int64_t));
+    }
+    bool read(const char*& at, const char* end, Entry& entry) const {
+        char flag = *at++;
+        if (flag != 0 && flag != 1) return false;
+        bool record = flag == 1;
+        size_t size = (record ? plan_->words() : plan_->width()) * sizeof(int64_t);
+        uint64_t nulls;
+        if (static_cast<size_t>(end - at) < sizeof nulls + size) return false;
+        std::memcpy(&nulls, at, sizeof nulls);
+        at += sizeof nulls;
+        if (record)
+            entry.set(Box::make(plan_->words(), true));
+        else
+            entry = blank();
+        if (size) std::memcpy(entry.row(), at, size);
+        at += size;
+        if (record ? nulls != 0 : !plan_->sound_nulls(nulls)) return false;
+        if (nulls) set_nulls(entry, nulls);
+        return !record || plan_->sound(entry.row());
+    }
+
+   private:
+    static constexpr size_t kStride = sizeof(Entry) / sizeof(int64_t);
+
+    int64_t* words(Agg& agg) const { return agg.words(plan_->words()); }
+    Py_ssize_t record_bytes() const { return static_cast<Py_ssize_t>(plan_->words() * sizeof(int64_t)); }
+
+    Entry blank() const {
+        Entry entry;
+        if (plan_->width() > Entry::kInline) entry.set(Box::make(plan_->width(), false));
+        return entry;
+    }
+    static void set_nulls(Entry& entry, uint64_t nulls) {
+        if (entry.tag & Entry::kBoxed)
+            entry.box()->nulls = nulls;
+        else
+            entry.tag = nulls;
+    }
+    void fold(int64_t* record, const Entry& entry) const {
+        if (entry.tag == 0)
+            plan_->fold(record, {entry.words, kStride}, 1);
+        else if (entry.is_record())
+            plan_->join(record, entry.row(), 0, 1);
+        else if (entry.nulls())
+            plan_->fold_nulls(record, entry.row(), entry.nulls());
+        else
+            plan_->fold(record, {entry.row(), plan_->width()}, 1);
+    }
+
+    std::shared_ptr<const Plan> plan_;
+    double largest_ = 0;
+};
+
+using SmallRecord = RecordOf<InlineRecord>;
+using WideRecord = RecordOf<BlockRecord>;
+
+}  // namespace sash

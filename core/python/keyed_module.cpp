@@ -1,0 +1,349 @@
+// The Python face of keyed windows: bindings and nothing else.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/hash.hpp"
+#include "engine/packed.hpp"
+#include "keyed/keyed.hpp"
+#include "python/arguments.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sash {
+
+namespace {
+
+// A batch on its way through the engine, and the anchors that are to be answered for.
+struct KeyedEngine {
+    Ref monoid;  // which the plan leans on
+    Keyed keyed;
+    std::vector<Anchor> anchors, watched;
+    std::vector<int64_t> marks;  // what the watched ones showed
+};
+
+// --- how it is made ------------------------------------------------------------------------------
+
+int64_t number_in(const nb::dict& frame, const char* name) { return nb::cast<int64_t>(frame[name]); }
+bool truth_in(const nb::dict& frame, const char* name) { return nb::cast<bool>(frame[name]); }
+
+void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, bool instants, nb::handle codec,
+                const nb::dict& asked) {
+    TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
+    if (instants) format.codec = Ref::borrow(codec.ptr());
+    auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
+    Frame frame;
+    frame.sizes = nb::cast<std::vector<int64_t>>(asked["sizes"]);
+    frame.closed_left = truth_in(asked, "closed_left");
+    frame.remembers = truth_in(asked, "remembers");
+    frame.named = truth_in(asked, "named");
+    frame.every = number_in(asked, "every");
+    frame.offset = number_in(asked, "offset");
+    frame.pane = number_in(asked, "pane");
+    frame.pane_offset = number_in(asked, "pane_offset");
+    frame.merged = truth_in(asked, "merged");
+    frame.rounded = truth_in(asked, "rounded");
+    frame.leaf_capacity = static_cast<uint32_t>(number_in(asked, "leaf_capacity"));
+    frame.fanout = static_cast<uint32_t>(number_in(asked, "fanout"));
+    new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), std::move(frame)), {}, {}, {}};
+}
+
+// For each part: "words", "list" or "bytes", the kinds, and how many words.
+nb::list result_shapes(KeyedEngine& engine) {
+    nb::list shapes;
+    for (const Op& op : engine.keyed.plan().ops()) {
+        Outputs outputs = op.table->outputs(op);
+        const char* shape = outputs.shape == Outputs::Shape::words  ? "words"
+                            : outputs.shape == Outputs::Shape::list ? "list"
+                                                                    : "bytes";
+        shapes.append(nb::make_tuple(shape, outputs.kinds, op.outputs));
+    }
+    return shapes;
+}
+
+// --- arguments -----------------------------------------------------------------------------------
+
+template <class T>
+T* data_of(Bytes& bytes) {
+    return reinterpret_cast<T*>(bytes.data());
+}
+
+// An array, or None.
+template <class T>
+class Optional {
+   public:
+    explicit Optional(nb::handle object) {
+        if (!object.is_none()) bytes_ = std::make_unique<Bytes>(object);
+    }
+    const T* get() const { return bytes_ ? reinterpret_cast<const T*>(bytes_->view().data()) : nullptr; }
+
+   private:
+    std::unique_ptr<Bytes> bytes_;
+};
+
+// Ids are None, numbers, or a pair of offsets and bytes.
+class Ids {
+   public:
+    Ids(nb::handle ids, Names& names) {
+        if (ids.is_none()) return;
+        if (!PyTuple_Check(ids.ptr())) {
+            words_ = std::make_unique<Bytes>(ids);
+            return;
+        }
+        Bytes offsets(nb::handle(PyTuple_GetItem(ids.ptr(), 0))), data(nb::handle(PyTuple_GetItem(ids.ptr(), 1)));
+        const int64_t* offset = data_of<int64_t>(offsets);
+        size_t rows = offsets.view().size() / sizeof(int64_t) - 1;
+        for (size_t i = 0; i < rows; ++i)
+            numbers_.push_back(names.number_of(
+                data.view().substr(static_cast<size_t>(offset[i]), static_cast<size_t>(offset[i + 1] - offset[i]))));
+        named_ = true;
+    }
+    const int64_t* get() const {
+        if (named_) return numbers_.data();
+        return words_ ? reinterpret_cast<const int64_t*>(words_->view().data()) : nullptr;
+    }
+
+   private:
+    std::unique_ptr<Bytes> words_;
+    std::vector<int64_t> numbers_;
+    bool named_ = false;
+};
+
+// One pair of (words, there) for each window size.
+class Rooms {
+   public:
+    Rooms(const nb::list& rooms, size_t rows) : outs(nb::len(rooms)) {
+        for (size_t i = 0; i < outs.size(); ++i) {
+            nb::tuple room = nb::cast<nb::tuple>(rooms[i]);
+            outs[i].words = reinterpret_cast<int64_t*>(open(room[0]));
+            outs[i].there = reinterpret_cast<uint8_t*>(open(room[1]));
+            outs[i].rows = rows;
+        }
+    }
+    std::vector<RecordOutput> outs;
+
+   private:
+    char* open(nb::handle part) {
+        held_.push_back(std::make_unique<Bytes>(part, true));
+        return held_.back()->data();
+    }
+    std::vector<std::unique_ptr<Bytes>> held_;
+};
+
+template <class T>
+nb::object bytes_of(const std::vector<T>& items) {
+    return python(python_bytes(items.size() * sizeof(T), reinterpret_cast<const char*>(items.data())));
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+void begin_batch(KeyedEngine& engine, nb::handle schema, nb::handle array, size_t rows) {
+    if (array.is_none()) return engine.keyed.begin(nullptr, rows);
+    KeyColumns keys(schema.ptr(), array.ptr());
+    engine.keyed.begin(&keys, rows);
+}
+
+void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle into) {
+    KeyColumns keys(schema.ptr(), array.ptr());
+    Bytes bytes(into, true);
+    std::string key;
+    for (size_t row = 0; row < keys.rows(); ++row) {
+        key.clear();
+        keys.append(key, row);
+        data_of<int32_t>(bytes)[row] = static_cast<int32_t>(hash64(key.data(), key.size(), 1) % count);
+    }
+}
+
+void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::handle deletes, nb::handle late,
+                 int64_t seq, nb::handle inputs, nb::handle status) {
+    Bytes time_bytes(times), status_bytes(status, true);
+    Ids numbers(ids, engine.keyed.names());
+    Optional<uint8_t> delete_bytes(deletes), late_bytes(late);
+    ColumnArgument columns(inputs);
+    nb::gil_scoped_release others;  // may run, and look at the progress
+    engine.keyed.apply(data_of<int64_t>(time_bytes), numbers.get(), delete_bytes.get(), late_bytes.get(), seq,
+                       columns.get(), data_of<uint8_t>(status_bytes));
+}
+
+void join_panes(KeyedEngine& engine, nb::handle times, nb::handle records, nb::handle late, nb::handle status) {
+    Bytes time_bytes(times), record_bytes(records), status_bytes(status, true);
+    Optional<uint8_t> late_bytes(late);
+    size_t rows = time_bytes.view().size() / sizeof(int64_t);
+    if (record_bytes.view().size() != rows * engine.keyed.plan().words() * sizeof(int64_t))
+        fail(ErrorKind::corrupt, "panes: they are not those of these aggregates.");
+    engine.keyed.join(data_of<int64_t>(time_bytes), data_of<int64_t>(record_bytes), late_bytes.get(),
+                      data_of<uint8_t>(status_bytes));
+}
+
+// Where each pane's key stands among the rows of the batch, the panes' times and their records.
+nb::object panes_of(KeyedEngine& engine) {
+    std::vector<uint32_t> slots;
+    std::vector<int64_t> times, records, first;
+    engine.keyed.panes(slots, times, records);
+    const std::vector<uint32_t>& rows = engine.keyed.batch_slots();
+    for (size_t row = rows.size(); row-- > 0;) {
+        if (first.size() <= rows[row]) first.resize(rows[row] + 1);
+        first[rows[row]] = static_cast<int64_t>(row);
+    }
+    std::vector<int64_t> places;
+    for (uint32_t slot : slots) places.push_back(first[slot]);
+    return nb::make_tuple(bytes_of(places), bytes_of(times), bytes_of(records));
+}
+
+bool roll_batch(KeyedEngine& engine, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+    Bytes time_bytes(times);
+    ColumnArgument columns(inputs);
+    Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
+    nb::gil_scoped_release others;
+    return engine.keyed.roll(data_of<int64_t>(time_bytes), columns.get(), all.outs);
+}
+
+// --- anchors -------------------------------------------------------------------------------------
+
+size_t set_anchors(KeyedEngine& engine, std::vector<Anchor> anchors) {
+    engine.anchors = std::move(anchors);
+    return engine.anchors.size();
+}
+
+size_t watch_batch(KeyedEngine& engine, nb::handle times, nb::handle late, int64_t until) {
+    Bytes time_bytes(times);
+    Optional<uint8_t> late_bytes(late);
+    engine.watched = engine.keyed.watch(data_of<int64_t>(time_bytes), late_bytes.get(), until);
+    return set_anchors(engine, engine.watched);
+}
+
+// The anchors' places in the stream, or their times.
+void show_anchors(KeyedEngine& engine, nb::handle into, bool times) {
+    Bytes bytes(into, true);
+    int64_t* words = data_of<int64_t>(bytes);
+    for (size_t i = 0; i < engine.anchors.size(); ++i)
+        words[i] = times ? engine.anchors[i].time : engine.anchors[i].seq;
+}
+
+// Which of so many keys each anchor has, and those keys' columns: (there, bytes, offsets) each. A width of 0 is text.
+nb::list anchor_keys(KeyedEngine& engine, const std::vector<uint32_t>& widths, nb::handle places) {
+    Bytes bytes(places, true);
+    std::vector<const std::string*> keys;
+    for (uint32_t slot : engine.keyed.keys_of(engine.anchors, data_of<int64_t>(bytes)))
+        keys.push_back(&engine.keyed.key_of(slot));
+    nb::list columns;
+    for (const KeyParts& parts : split_keys(keys, widths))
+        columns.append(nb::make_tuple(bytes_of(parts.there), bytes_of(parts.values), bytes_of(parts.offsets)));
+    return columns;
+}
+
+void answer_anchors(KeyedEngine& engine, const nb::list& rooms) {
+    Rooms all(rooms, engine.anchors.size());
+    nb::gil_scoped_release others;
+    engine.keyed.answer(engine.anchors, all.outs);
+}
+
+// Remembers what the watched anchors show before a batch.
+void remember_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extra) {
+    Rooms all(rooms, engine.anchors.size());
+    engine.marks = engine.keyed.marks(engine.anchors, all.outs, Optional<int64_t>(extra).get());
+}
+
+// How each anchor has changed: not, to something else, or to nothing.
+void changed_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extra, bool watched, nb::handle change) {
+    Rooms all(rooms, engine.anchors.size());
+    Bytes bytes(change, true);
+    std::vector<int64_t> marks = engine.keyed.marks(engine.anchors, all.outs, Optional<int64_t>(extra).get());
+    if (!watched) return engine.keyed.changed(engine.anchors, marks, data_of<uint8_t>(bytes));
+    engine.watched.clear();  // until the next batch there is nothing to see
+    for (size_t i = 0; i < marks.size(); ++i)
+        data_of<uint8_t>(bytes)[i] = marks[i] == engine.marks[i] ? Keyed::same
+                                     : marks[i]                  ? Keyed::fresh
+                                                                 : Keyed::emptied;
+}
+
+// The tree of the key that the first row of some key columns has.
+nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
+    std::string key;
+    if (!array.is_none()) KeyColumns(schema.ptr(), array.ptr()).append(key, 0);
+    return python(engine.keyed.nodes(key));
+}
+
+nb::object spans_of(KeyedEngine& engine) {
+    Keyed::Spans spans = engine.keyed.spans(engine.anchors);
+    return nb::make_tuple(bytes_of(spans.order), bytes_of(spans.from), bytes_of(spans.to), bytes_of(spans.seqs),
+                          bytes_of(spans.times));
+}
+
+}  // namespace
+
+void bind_keyed(nb::module_& m) {
+    m.def("buckets", buckets_of, "schema"_a, "array"_a, "count"_a, "into"_a,
+          "Write which of so many buckets each row's key belongs to, the same in every process.");
+    nb::class_<KeyedEngine>(m, "Keyed")
+        .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "frame"_a)
+        .def("begin", begin_batch, "schema"_a.none(), "array"_a.none(), "rows"_a)
+        .def("apply", apply_batch, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(), "seq"_a, "inputs"_a,
+             "status"_a)
+        .def("join", join_panes, "times"_a, "records"_a, "late"_a.none(), "status"_a)
+        .def("panes", panes_of)
+        .def("roll", roll_batch, "times"_a, "inputs"_a, "rooms"_a)
+        .def(
+            "arrived",
+            [](KeyedEngine& e, nb::handle times, nb::handle status) {
+                Bytes t(times), s(status);
+                return set_anchors(e, e.keyed.arrived(data_of<int64_t>(t), data_of<uint8_t>(s)));
+            },
+            "times"_a, "status"_a)
+        .def(
+            "between",
+            [](KeyedEngine& e, int64_t from, int64_t to) { return set_anchors(e, e.keyed.between(from, to)); },
+            "start"_a, "stop"_a)
+        .def("touched", [](KeyedEngine& e) { return set_anchors(e, e.keyed.touched()); })
+        .def("gone", [](KeyedEngine& e) { return set_anchors(e, e.keyed.gone()); })
+        .def(
+            "boundaries",
+            [](KeyedEngine& e, int64_t from, int64_t to) { return set_anchors(e, e.keyed.boundaries(from, to)); },
+            "start"_a, "stop"_a)
+        .def("watch", watch_batch, "times"_a, "late"_a.none(), "until"_a)
+        .def("watched", [](KeyedEngine& e) { return set_anchors(e, e.watched); })
+        .def("anchors", show_anchors, "into"_a, "times"_a)
+        .def("keys", anchor_keys, "widths"_a, "places"_a)
+        .def("answer", answer_anchors, "rooms"_a)
+        .def("remember", remember_anchors, "rooms"_a, "extra"_a.none())
+        .def("changed", changed_anchors, "rooms"_a, "extra"_a.none(), "watched"_a, "change"_a)
+        .def("spans", spans_of)
+        .def(
+            "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
+            "horizon"_a)
+        .def("dump",
+             [](KeyedEngine& e) {
+                 std::string bytes;
+                 e.keyed.dump(bytes);
+                 return python(python_bytes(bytes.size(), bytes.data()));
+             })
+        .def(
+            "load", [](KeyedEngine& e, nb::handle data) { return e.keyed.load(Bytes(data).view()); }, "data"_a)
+        .def(
+            "pending",
+            [](KeyedEngine& e, int64_t from) {
+                int64_t time;
+                return e.keyed.pending(from, time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
+            },
+            "start"_a)
+        .def_prop_ro("newest",
+                     [](KeyedEngine& e) {
+                         int64_t time;
+                         return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
+                     })
+        .def("check", [](KeyedEngine& e) { e.keyed.check(); })
+        .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())
+        .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })
+        .def_prop_ro("repairs", [](KeyedEngine& e) { return e.keyed.repairs(); })
+        .def("mark_all", [](KeyedEngine& e) { e.keyed.mark_all(); })
+        .def_prop_ro("live_bytes", [](KeyedEngine& e) { return e.keyed.live_bytes(); })
+        .def_prop_ro("progress", [](KeyedEngine& e) { return e.keyed.progress(); })
+        .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
+        .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })
+        .def_prop_ro("record_words", [](KeyedEngine& e) { return e.keyed.plan().words(); })
+        .def_prop_ro("commutes", [](KeyedEngine& e) { return e.keyed.plan().commutes(); })
+        .def_prop_ro("result_shapes", result_shapes);
+}
+
+}  // namespace sash
