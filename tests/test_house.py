@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import sash
-from documentation import run_blocks
 from sash import _core
+from support.documentation import run_blocks
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sash"
@@ -156,7 +156,9 @@ def test_the_cards_are_those_of_the_registry():
 
 
 def test_tour_prints_the_worked_example():
-    """`python -m sash.tour` shows the paper's tree F after the last step."""
-    shown = subprocess.run([sys.executable, "-m", "sash.tour"], capture_output=True, text=True, check=True).stdout
+    """`python -m sash.window.tour` shows the paper's tree F after the last step."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "sash.window.tour"], capture_output=True, text=True, check=True
+    ).stdout
     assert "Step E→F, evict b: a node underflows: merge. Spent 1, billed 0" in shown
     assert "query() = cdefghijklmnopqrstuv" in shown

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from sash import KeyedWindows, Monoid, Window, answers, monoids
-from sash.draw import svg, svg_of
+from sash import KeyedWindows, Monoid, Window, monoids
+from sash.keyed import answers
+from sash.window.draw import svg, svg_of
 
 TEXT = Monoid(identity="", combine=lambda a, b: a + b, name="text")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

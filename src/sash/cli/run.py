@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from sash.cli.exits import INTERRUPTED, interruptible
-from sash.cli.here import ready
+from sash.cli.environment import ready
+from sash.cli.exit_codes import INTERRUPTED, interruptible
 from sash.cli.view import View
-from sash.pipeline.file import Pipeline, read
-from sash.policy import name_of
+from sash.durations import name_of
+from sash.pipeline.config.read import Pipeline, read
 
 File = Annotated[Path, typer.Argument(help="The pipeline file.", show_default="pipeline.toml")]
 Sets = Annotated[
@@ -40,8 +40,8 @@ def run(
     """
     ready()
     pipeline = pipeline_of(file, mode, sets, once=once)
-    from sash.pipeline.launching import session_of
-    from sash.pipeline.running import run as run_pipeline
+    from sash.pipeline.run.run import run as run_pipeline
+    from sash.pipeline.run.spark_session import session_of
 
     console = Console(highlight=False)
     # What the console sink prints would go through a panel that is drawn over and over.

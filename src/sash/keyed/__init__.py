@@ -1,0 +1,1 @@
+"""Windows of many keys over tables and streams: `rolling`, `KeyedWindows`, and what both are made of."""
