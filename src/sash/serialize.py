@@ -115,16 +115,6 @@ def codec_from(plain: dict[str, Any] | None) -> Instants | None:
     return Instants(unit, shown_as, bool(plain["aware"]), _zone_from(plain["zone"]))
 
 
-def require_instants(codec: Instants | None, times: memoryview) -> None:
-    """Refuse ticks that are no instants: they could not be shown."""
-    if codec is None or len(times) % 8:
-        return
-    try:
-        codec.ticks(np.frombuffer(times, dtype=np.int64).view(f"datetime64[{codec.unit}]"))
-    except SashError as error:
-        raise CorruptStateError(f"data: a time in it is none: {error}") from None
-
-
 def _zone_to(zone: tzinfo | None) -> str | float | None:
     if zone is None:
         return None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sash import KeyedWindows, Monoid, monoids
-from sash.keyed import answers
+from sash.keyed import definition
 
 MANY = 2**17
 STEP = 1000  # between rows in order, so that there is room for late ones
@@ -53,7 +53,7 @@ class Held:
     """A stream that holds n rows of one key in a window that covers them all."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, nodes: str, agg: Monoid, n: int) -> None:
-        monkeypatch.setattr(answers, "NODE_SIZES", NODES[nodes])
+        monkeypatch.setattr(definition, "NODE_SIZES", NODES[nodes])
         self.kw = KeyedWindows(
             keys=["k"],
             time="t",

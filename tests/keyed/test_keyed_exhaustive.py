@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from sash import KeyedWindows, monoids
-from sash.keyed import answers
+from sash.keyed import definition
 
 SIZES = (12, 100)
 LATENESS = 300
@@ -223,7 +223,7 @@ def pending(oracle: Oracle, together: list[str]) -> Iterator[tuple[Any, ...]]:
 @pytest.fixture(autouse=True)
 def tiny_nodes(monkeypatch):
     """Two rows to a leaf and four children to a node."""
-    monkeypatch.setattr(answers, "NODE_SIZES", (2, 4))
+    monkeypatch.setattr(definition, "NODE_SIZES", (2, 4))
 
 
 IDENTIFIED = pytest.mark.parametrize("identified", [True, False], ids=["ids", "no ids"])

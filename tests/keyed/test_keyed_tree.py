@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from oracles.every import EveryOracle, Place
 from oracles.keyed import Aggregate, Row, Values
 from sash import KeyedWindows
-from sash.keyed import answers
+from sash.keyed import definition
 from support.keyed_streams import Pair, Push, agree, unordered
 
 SEEN: Counter[str] = Counter()
@@ -133,8 +133,8 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.node_sizes_before = answers.NODE_SIZES
-        answers.NODE_SIZES = self.node_sizes
+        self.node_sizes_before = definition.NODE_SIZES
+        definition.NODE_SIZES = self.node_sizes
 
     def teardown(self) -> None:
         try:
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
                 assert self.pair.engine.metrics["live_rows"] == 0
                 SEEN.update(self.pair.oracle.metrics)
         finally:
-            answers.NODE_SIZES = self.node_sizes_before
+            definition.NODE_SIZES = self.node_sizes_before
 
     @initialize(
         data=st.data(),

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from sash.cli.environment import ready
-from sash.cli.run import File, Mode, Sets, Traceback, pipeline_of
+from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.durations import name_of
 from sash.pipeline.config.read import Pipeline
 

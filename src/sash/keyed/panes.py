@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sash import _core
 from sash.inputs import arrow
-from sash.keyed.answers import Definition
+from sash.keyed.definition import Definition
 from sash.keyed.spec import Asked
 from sash.keyed.stream import LATE, BoundaryStream
 

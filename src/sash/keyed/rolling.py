@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from sash import _core
 from sash.inputs import arrow
-from sash.keyed.answers import Answers, Definition
+from sash.keyed.answers import Answers
+from sash.keyed.definition import Definition
 from sash.keyed.progress import shown_on_terminal
+from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Asked
-from sash.keyed.stream import boundary_columns, require_new, require_unlike, result_names
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 

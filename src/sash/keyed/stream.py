@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from sash import durations
 from sash.errors import ArgumentError, CorruptStateError, KindError, shown
 from sash.inputs import arrow
-from sash.keyed.answers import Answers, Definition
+from sash.keyed.answers import Answers
+from sash.keyed.definition import Definition
+from sash.keyed.horizon import Grid, Horizon
+from sash.keyed.result_columns import boundary_columns, event_columns, require_new, require_unlike, result_names
 from sash.keyed.retained_rows import Held
 from sash.keyed.spec import Asked
 from sash.times import Instants, is_integer
@@ -41,7 +44,7 @@ class Stream:
         self.unit = self.definition.unit
         self.grid = self.definition.grid(asked)
         lateness = 0 if asked.lateness is None else durations.ticks_of(asked.lateness, self.unit, "lateness", least=0)
-        self.horizon = durations.Horizon(lateness)
+        self.horizon = Horizon(lateness)
         named = asked.id is not None and arrow.ids_are_named(table.schema.field(asked.id).type)
         self.engine = self.definition.engine(asked, remembers=self._remembers(), named=named)
         self.time_kind = table.schema.field(asked.time).type
@@ -428,7 +431,7 @@ class EventStream(Stream):
 class BoundaryStream(Stream):
     """A result for each key and boundary: when it is final, or when it is reached and whenever it changes."""
 
-    grid: durations.Grid
+    grid: Grid
 
     def __init__(self, asked: Asked, table: Any, counts: dict[str, int]) -> None:
         super().__init__(asked, table, counts)
@@ -498,50 +501,3 @@ class BoundaryStream(Stream):
 
     def _own_columns(self) -> list[str]:
         return list(dict.fromkeys([*self.asked.keys, *event_columns(self.asked)]))
-
-
-def event_columns(asked: Asked) -> list[str]:
-    """Give the columns of late events that come out among boundaries."""
-    return [] if asked.late == "drop" else [asked.time, *([asked.id] if asked.id else [])]
-
-
-def boundary_columns(definition: Definition, engine: Any, asked: Asked, schema: Any, rows: int) -> Any:
-    """Give the keys of an engine's anchors, and where their windows start and end, as a table."""
-    pa = arrow.pyarrow()
-    kinds = [arrow.key_kind(schema.field(name).type) for name in asked.keys]
-    columns = dict(zip(asked.keys, arrow.anchor_keys(engine, kinds, rows), strict=True))
-    for name in event_columns(asked):
-        columns[name] = pa.nulls(rows, schema.field(name).type)
-    ends = np.empty(rows, dtype=np.int64)
-    engine.anchors(ends, True)
-    kind = arrow.time_kind(schema.field(asked.time).type)
-    if len(definition.windows) == 1:
-        starts = arrow.minus(ends, definition.largest)
-        columns["window_start"] = arrow.times_of(starts, kind, starts == LOWEST)  # that is, too far back to say
-    columns["window_end"] = arrow.times_of(ends, kind)
-    metadata = None if asked.resolution is None else {"sash.resolution": durations.name_of(asked.resolution)}
-    return pa.table(columns).replace_schema_metadata(metadata)
-
-
-def result_names(definition: Definition, asked: Asked) -> list[str]:
-    """Give the names of all columns that results add."""
-    names = [f"{agg}_{size}" for agg in definition.names for size, _ in definition.windows]
-    if asked.every is not None:
-        starts = ["window_start"] if len(definition.windows) == 1 else []
-        names = [*asked.keys, *event_columns(asked), *starts, "window_end", *names]
-    names += ["revision", "deleted"] if asked.emit == "update" else []
-    return names + (["late"] if asked.late == "emit" else [])
-
-
-def require_unlike(names: list[str]) -> None:
-    """Refuse results of which two have one name."""
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise ArgumentError(f"aggs: the results would have two columns {shown(name)}; give one another name.")
-
-
-def require_new(table: Any, columns: Any) -> None:
-    """Refuse results whose names the table has already."""
-    for name in columns:
-        if name in table.column_names:
-            raise ArgumentError(f"aggs: the table has a column {shown(name)} already; give the aggregate another name.")

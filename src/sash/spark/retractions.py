@@ -10,6 +10,7 @@ from pyspark.sql.types import BooleanType
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.keyed.spec import Asked
+from sash.spark.columns import column
 
 MARK = "__sash_retract"
 _PLACE, _GONE = "__sash_place", "__sash_gone"
@@ -34,11 +35,6 @@ def with_mark(df: DataFrame, asked: Asked) -> tuple[DataFrame, Asked]:
         kind = marked.schema[MARK].dataType.simpleString()
         raise KindError(f"retract: {shown(asked.retract)} holds {kind}; give booleans.")
     return marked.withColumn(MARK, F.coalesce(MARK, F.lit(False))), replace(asked, retract=MARK)
-
-
-def column(name: str) -> Column:
-    """Give a column by its name, whatever that is."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def left_of(df: DataFrame, asked: Asked) -> DataFrame:

@@ -4,7 +4,6 @@
 calls (`insert`, `evict`, `query`) go straight to the core.
 """
 
-import json
 import pickle
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -12,12 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sash import _core, monoids, serialize
-from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, SlideError, shown
-from sash.inputs import batch, record
+from sash import _core, serialize
+from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, shown
+from sash.inputs import batch
 from sash.inputs.batch import Kinds
 from sash.monoid import Monoid
 from sash.times import as_number, is_integer
+from sash.window import slide_results
+from sash.window.bytes import load_objects, monoid_of, native_kinds, require_instants
 
 STRUCTURES: tuple[str, ...] = tuple(_core.structures())
 _CHUNK = 512
@@ -138,24 +139,24 @@ class Window(_core.Window):
             raise ArgumentError(f"count: {shown(count)} is no size of a window; give an int of at least 1.")
         kinds, time_column, value_column = batch.read_batch(self, times, values)
         if kinds is None:
-            return self.query() if at == "end" else _nothing(self.monoid)
+            return self.query() if at == "end" else slide_results.no_results(self.monoid)
         width = _checked_size(kinds, size, time_column) if count is None else None
         steps = min(int(count), 2**62) if count is not None else 0
         if at == "end":
             result, error = self._slide(kinds, time_column, value_column, width, steps, None)
             if error is not None:
-                raise _failed(error, 0, np.empty(0))
+                raise slide_results.slide_error(error, 0, np.empty(0))
             return result
         return self._slide_each(kinds, time_column, value_column, width, steps)
 
     def _slide_each(self, kinds: Kinds, times: batch.Column, values: batch.Column, width: Any, steps: int) -> Any:
         kind, rows = self._result_type(kinds), len(times)
         parts = self._result_kinds(kinds) if kind == "record" else []
-        out = _room(kind, rows, parts)
+        out = slide_results.room_for(kind, rows, parts)
         done, error = self._slide(kinds, times, values, width, steps, out)
-        results = _results(self.monoid, out, parts, rows if error is None else done)
+        results = slide_results.results_of(self.monoid, out, parts, rows if error is None else done)
         if error is not None:
-            raise _failed(error, done, results)
+            raise slide_results.slide_error(error, done, results)
         return results
 
     # --- container manners ------------------------------------------------------------------------
@@ -281,7 +282,7 @@ class Window(_core.Window):
         """
         header, times, entries = serialize.part(data)
         try:
-            known = _monoid_of(header, monoid)
+            known = monoid_of(header, monoid)
             window = _shell(cls, header, known)
             kinds = header["kinds"] and (
                 header["kinds"][0],
@@ -298,10 +299,10 @@ class Window(_core.Window):
         if not isinstance(kinds, (tuple, type(None))) or (kinds and not isinstance(kinds[2], str)):
             raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
         if kinds and pickled:
-            _load_objects(window, kinds, entries, allow_pickle)
+            load_objects(window, kinds, entries, allow_pickle)
         elif kinds:
-            native = _native_kinds(kinds, known)
-            serialize.require_instants(native[1], times)
+            native = native_kinds(kinds, known)
+            require_instants(native[1], times)
             window._unpack(native, times, entries, rows, wide)
         return window
 
@@ -311,48 +312,6 @@ def _shell(cls: type[Window], header: dict[str, Any], monoid: Monoid) -> Window:
         return _blank(cls, monoid, header["structure"], dict(header["options"]), None)
     except SashError as error:
         raise CorruptStateError(f"data: its header asks for what there is not: {error}") from None
-
-
-def _load_objects(window: Window, kinds: Kinds, entries: memoryview, allow_pickle: bool) -> None:
-    if not allow_pickle:
-        raise ArgumentError(
-            "allow_pickle: False, but this window holds Python objects, and loading them runs code; give "
-            "allow_pickle=True if you trust the bytes."
-        )
-    try:
-        times, states = pickle.loads(entries)
-        window._load(kinds, times, states, False)
-    except Exception as error:
-        raise CorruptStateError(f"data: its objects cannot be read: {shown(error)}.") from error
-
-
-def _monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
-    named = header["monoid"]
-    if monoid is None:
-        for one in serialize.named_in(named):
-            if not one["built_in"] or one["name"] not in monoids.BUILT_IN:
-                raise ArgumentError(
-                    f"monoid: None, but this window's is {shown(one['name'])}, which is not built in; give it."
-                    if one is named
-                    else f"monoid: None, but {shown(one['name'])} in this window's is not built in; give the whole."
-                )
-        return serialize.monoid_from(named)
-    if json.loads(json.dumps(serialize.monoid_to(monoid))) != named:
-        raise ArgumentError(
-            f"monoid: {shown(monoid)} is not the one of this window, {shown(named['name'])}; give that one."
-        )
-    return monoid
-
-
-def _native_kinds(kinds: Kinds, monoid: Monoid) -> Kinds:
-    """Refuse kinds that no native window has."""
-    known = kinds[0] in ("int", "float", "pair", "instant") and (kinds[0] == "instant") == (kinds[1] is not None)
-    fits = str(kinds[2]) in dict(monoid.native)
-    if batch.is_record(monoid):
-        fits = record.fits(monoid.layout(), str(kinds[2]))
-    if not known or not fits:
-        raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
-    return kinds
 
 
 def _blank(
@@ -430,35 +389,3 @@ def _checked_object_size(size: Any, times: batch.Column) -> Any:
     if not positive:
         raise ArgumentError(f"size: {shown(size)} is no size of a window; give one above 0.")
     return size
-
-
-def _room(kind: str, rows: int, parts: list[str]) -> Any:
-    """Give what the core writes a slide's results into."""
-    if kind == "object":
-        return [None] * rows
-    if kind == "record":
-        return record.room_for(parts, rows)
-    return np.empty(rows, dtype=kind)
-
-
-def _results(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
-    """Give what slide returns: an array, or where the monoid is a struct a dict of them."""
-    if parts:
-        return record.assembled(monoid.layout(), parts, out, rows)
-    if not isinstance(out, list):
-        return out[:rows]
-    return record.columns_of(monoid, out[:rows])
-
-
-def _nothing(monoid: Monoid) -> Any:
-    """Give what slide returns for no rows, where nothing says of which kind."""
-    return record.columns_of(monoid, []) if batch.is_struct(monoid) else np.empty(0)
-
-
-def _failed(error: BaseException, index: int, results: Any) -> BaseException:
-    """Give what slide raises for an error in round `index`; an interrupt stays an interrupt."""
-    if not isinstance(error, Exception):
-        return error
-    failed = SlideError(f"slide stopped in round {index}: {error}", index, results)
-    failed.__cause__ = error
-    return failed

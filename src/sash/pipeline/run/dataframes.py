@@ -23,7 +23,7 @@ from sash.pipeline.run import quarantine
 from sash.pipeline.run.error_text import told
 from sash.pipeline.run.quarantine import MALFORMED
 from sash.spark import rolling
-from sash.spark.retractions import column
+from sash.spark.columns import column
 
 OURS = ("demo", "replay")
 _RECORDS = ("csv", "json", "xml")  # formats that can tell what they could not read

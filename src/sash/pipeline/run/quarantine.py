@@ -21,9 +21,8 @@ from pyspark.sql.types import StructType
 from sash.durations import nanoseconds
 from sash.inputs.arrow import pyarrow
 from sash.pipeline.config.read import Pipeline
-from sash.spark.retractions import column
-from sash.spark.schema import require_passable
-from sash.spark.upserts.target import all_nullable
+from sash.spark.columns import column
+from sash.spark.schema import all_nullable, require_passable
 
 MALFORMED = "__sash_malformed"  # the text of a record that could not be read, null elsewhere
 REASONS = ("malformed", "null_time", "ahead", "null_id", "null_key")

@@ -11,7 +11,8 @@ from sash.keyed.spec import Asked
 from sash.spark import schema
 from sash.spark.batch.partition import answered
 from sash.spark.batch.request import question_of
-from sash.spark.retractions import MARK, column, left_of, with_mark
+from sash.spark.columns import column
+from sash.spark.retractions import MARK, left_of, with_mark
 from sash.spark.stream.query import plan_of
 
 

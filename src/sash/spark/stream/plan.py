@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash import serialize
-from sash.keyed.answers import Definition
+from sash.keyed.definition import Definition
 from sash.keyed.panes import RECORD, PaneStream
 from sash.keyed.spec import Asked
 from sash.keyed.stream import COUNTS, Stream, stream_of

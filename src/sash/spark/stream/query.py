@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError, KindError, shown
-from sash.keyed.answers import require_monoids
+from sash.keyed.definition import require_monoids
 from sash.keyed.spec import Asked
 from sash.monoids.arguments import checked_int
 from sash.spark import schema
-from sash.spark.retractions import MARK, column, with_mark
+from sash.spark.columns import column
+from sash.spark.retractions import MARK, with_mark
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.processor import OUTPUT, Processor

@@ -20,11 +20,11 @@ from pyspark.sql.types import StructType
 
 from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
 from sash.inputs.arrow import pyarrow
+from sash.spark.columns import numbered
 from sash.spark.upserts.dialect import Transaction, identities, quoted
 from sash.spark.upserts.manifest import Definition
 from sash.spark.upserts.target import (
     Place,
-    numbered,
     query_id,
     require_columns,
     require_own_query,

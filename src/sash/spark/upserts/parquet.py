@@ -13,13 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sash.inputs.arrow import pyarrow
+from sash.spark.columns import column, numbered
+from sash.spark.schema import all_nullable
 from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.manifest import Definition, File, Manifest
 from sash.spark.upserts.target import (
     Place,
-    all_nullable,
-    column,
-    numbered,
     query_id,
     require_columns,
     require_own_query,

@@ -23,12 +23,12 @@ from pyspark.sql.types import StructType
 from sash.durations import nanoseconds
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.inputs.arrow import pyarrow
+from sash.spark.columns import column
 from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.database import DatabaseUpsert, SqliteFile
 from sash.spark.upserts.dialect import checked_style
 from sash.spark.upserts.manifest import Definition, Manifest
 from sash.spark.upserts.parquet import ParquetUpsert, rows_of
-from sash.spark.upserts.target import column
 from sash.times import is_integer
 
 _BUCKETS = 16

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructType
 
 from sash.errors import ArgumentError, KindError, shown
@@ -89,21 +87,3 @@ def require_same_columns(held: StructType, given: StructType, target: Place) -> 
                 f"{target} has the column {shown(name)} as {before.get(name, 'none')}, the rows have "
                 f"it as {now.get(name, 'none')}; give rows of the same columns, or a new {target.argument}."
             )
-
-
-def all_nullable(schema: StructType) -> StructType:
-    """Give a schema in which every column may be null: what a query promises today it may not promise tomorrow."""
-    fresh = StructType()
-    for field in schema.fields:
-        fresh.add(field.name, field.dataType, True)
-    return fresh
-
-
-def column(name: str) -> Any:
-    """Give a column by its name, which may hold dots."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-def numbered(rows: DataFrame) -> DataFrame:
-    """Give rows with columns named by their places, because `mapInArrow` does not find a name that holds a dot."""
-    return rows.toDF(*[f"_{place}" for place in range(len(rows.columns))])
