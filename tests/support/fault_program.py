@@ -1,4 +1,4 @@
-"""Streams that are disturbed, in a session of their own: what `test_streams` starts, and at times ends.
+"""Streams that are disturbed, in a session of their own: what `test_stream_faults` starts, and at times ends.
 
 `python fault_program.py alone FOLDER` runs every scenario that wants one worker for one partition, where it is certain
 which cache a bucket meets. `python fault_program.py go FOLDER MASTER` goes on with one stream, from its checkpoint if
