@@ -42,7 +42,7 @@ run: $(READY) ## build, then stream late payments through a local Spark, verify 
 	$(VENV)/bin/sash demo
 
 tour: $(READY) ## build, then print the paper's worked example step by step
-	$(PY) -m sash.tour
+	$(PY) -m sash.window.tour
 
 check: $(VENV)/.deps ## lint, format and types; changes nothing
 	$(VENV)/bin/ruff check .
@@ -70,7 +70,7 @@ figures-full: $(READY) ## the same for the record: up to an hour on a quiet mach
 sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(PY) -m pytest tests/model $(wildcard tests/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 cards: $(READY) ## write the cards of the monoids into docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.load import CHUNK, FAR_FUTURE, SEED
 from experiments.case import Case, Row, row_of
 from experiments.series import ALL, MONOIDS
-from tests.oracle import Oracle
+from tests.oracles.window import Oracle
 
 _PERIOD = 2**16
 _WARM, _TRIED = 1024, 2048  # rounds before the first sample: to settle, and to see how fast it goes

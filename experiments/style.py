@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.series import ALL, CLASSIC, IN_ORDER, NARROW, ON_SPARK, OURS_ON_SPARK, PAPER, SPARKS_OWN
-from sash import look
+from sash import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, GRID, RED, BLACK = look.INK, look.FAINT, look.GRID, look.RED, "#000000"
+INK, FAINT, GRID, RED, BLACK = plot_style.INK, plot_style.FAINT, plot_style.GRID, plot_style.RED, "#000000"
 ZERO = -1.6  # where 0 stands on an axis of powers of two
 
 _LARGER = {
@@ -100,7 +100,7 @@ MONOID_TITLES = {
 
 def context() -> Any:
     """Give the context in which everything is drawn and saved."""
-    return look.context(_LARGER)
+    return plot_style.context(_LARGER)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -5,13 +5,14 @@ exactly, "long" is for a night.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
-from structures import STRUCTURES, Structure
+from support.structures import STRUCTURES, Structure
 
 QUIET = {
     "deadline": None,
@@ -27,7 +28,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 # JVMs that live for seconds spend a third of their time on code that would pay after minutes.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-GROUPS = ("spark", "spark_faults", "cli")
+# Which tests share a worker, by the beginnings of their paths; the first that fits counts, "" is none.
+GROUPS = {
+    "tests/spark/buckets/": "",
+    "tests/spark/faults/": "faults",
+    "tests/spark/": "spark",
+    "tests/pipeline/sources/test_spark_source.py": "spark",
+    "tests/pipeline/run/test_run.py": "spark",
+    "tests/cli/": "cli",
+}
 
 
 class OneSpark(LoadGroupScheduling):
@@ -40,13 +49,24 @@ class OneSpark(LoadGroupScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for group in GROUPS if nodeid.startswith(f"tests/{group}/")), nodeid)
+        return next((group for start, group in GROUPS.items() if nodeid.startswith(start)), "") or nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Have `--dist loadgroup` keep Spark together."""
     return OneSpark(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session with two cores and two partitions, which small data does not make one."""
+    from sash.spark import session
+
+    confs: dict[str, Any] = {"spark.sql.adaptive.coalescePartitions.enabled": False}
+    running = session("local[2]", app="tests", **confs)
+    yield running
+    running.stop()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

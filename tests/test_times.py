@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cases import concat_monoid
 from sash import ArgumentError, KindError, SashError, SlideError, Window, monoids
-from structures import Structure
+from support.cases import concat_monoid
+from support.structures import Structure
 
 LOW, HIGH = -(2**63), 2**63 - 1
 INF = math.inf

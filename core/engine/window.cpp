@@ -54,7 +54,7 @@ Kinds kinds_from(PyObject* tuple) {
 }
 
 Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
-    Ref found = call(imported("sash.columns", "kinds_of").get(), monoid_.get(),
+    Ref found = call(imported("sash.inputs.batch", "kinds_of").get(), monoid_.get(),
                      python_pair(Ref::borrow(time), Ref::borrow(value)).get());
     return kinds_from(found.get());
 }

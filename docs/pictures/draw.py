@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from sash import KeyedWindows, Monoid, Window, answers, monoids
-from sash.draw import svg, svg_of
+from sash import KeyedWindows, Monoid, Window, monoids
+from sash.keyed import definition
+from sash.window.draw import svg, svg_of
 
 TEXT = Monoid(identity="", combine=lambda a, b: a + b, name="text")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -19,14 +20,14 @@ def filled(**options: object) -> Window:
 
 def key_tree() -> str:
     """Return the tree of one key's rows, after a late one has come in and a window has been asked for."""
-    usual, answers.NODE_SIZES = answers.NODE_SIZES, (4, 4)
+    usual, definition.NODE_SIZES = definition.NODE_SIZES, (4, 4)
     kw = KeyedWindows(
         keys=["card"], time="ts", windows=[80], aggs={"total": monoids.sum("amount")}, emit="arrival", lateness=100
     )
     times = [*range(2, 62, 2)]
     kw.push({"card": ["a"] * len(times), "ts": times, "amount": [*range(1, 31)]})
     kw.push({"card": ["a"], "ts": [25], "amount": [500]})
-    answers.NODE_SIZES = usual
+    definition.NODE_SIZES = usual
     return svg_of(kw.nodes({"card": "a"}))
 
 

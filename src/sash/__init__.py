@@ -18,10 +18,10 @@ from sash.errors import (
     SlideError,
     UnsupportedError,
 )
-from sash.keyed import KeyedWindows
+from sash.keyed.rolling import rolling
+from sash.keyed.windows import KeyedWindows
 from sash.monoid import Monoid
-from sash.rolling import rolling
-from sash.window import STRUCTURES, Window
+from sash.window.window import STRUCTURES, Window
 
 __version__ = "0.1.0"
 

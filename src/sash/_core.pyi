@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sash.columns import Column, Kinds
+from sash.inputs.batch import Column, Kinds
 from sash.monoid import Monoid
 
 Bytes = bytes | bytearray | memoryview

@@ -155,7 +155,7 @@ class Monoid:
         >>> w.query()
         100
         """
-        from sash.compiled import input_columns, program
+        from sash.numba_compile import input_columns, program
 
         named = input_columns(column, columns)
         made = program(identity, combine, lift, lower, named, dtype)

@@ -25,7 +25,7 @@ import numpy as np
 
 from sash.errors import KindError, ResultOverflowError, SashError, shown
 from sash.monoid import Monoid
-from sash.window import Window
+from sash.window.window import Window
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

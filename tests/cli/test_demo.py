@@ -15,11 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from sash import look
+from sash import plot_style
 from sash.cli.app import app
+from sash.demo import summary
+from sash.demo.run import Folder, Settings, late_counted, pipeline_of, rules_of
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError
-from sash.pipeline import launching, running, story
-from sash.pipeline.demo import Folder, Settings, late_counted, pipeline_of, rules_of
+from sash.pipeline.run import run as run_module
+from sash.pipeline.run import spark_session
 from sash.spark import upserted_files, upserted_table
 
 ROWS = 9_000  # six micro-batches
@@ -86,7 +88,7 @@ def test_micro_batches_go_on_by_number(ended):
     assert first == list(range(len(first))) and second == list(range(second[0], second[-1] + 1))
     # Between the last line of a run that was killed and its end a micro-batch or two may have been committed.
     assert second[0] > first[-1] and "Going on after micro-batch " in last.text
-    batches = story.recorded(out / "progress.jsonl")
+    batches = summary.recorded(out / "progress.jsonl")
     numbers = [batch["batch"] for batch in batches]
     assert numbers == sorted(set(numbers)) and numbers[-1] == second[-1]
     assert len({batch["run"] for batch in batches}) == 2
@@ -106,7 +108,7 @@ def again(out, *options):
 def test_a_finished_demo_is_verified_again(ended, monkeypatch):
     """No Spark is needed for that, and without matplotlib it says how to get pictures."""
     out, *_ = ended
-    monkeypatch.setattr(look, "available", lambda: False)
+    monkeypatch.setattr(plot_style, "available", lambda: False)
     result = again(out)
     assert result.exit_code == 0, result.output
     assert "holds a finished demo of 9,000 payments, seed 7: verifying it again; --fresh starts anew." in result.output
@@ -148,19 +150,19 @@ def test_another_demo_in_the_same_folder_is_refused(ended, options, said):
 
 def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
     """What the runner tells is written down, and a demo that was stopped is not taken for a finished one."""
-    told = running.Progress(0, 1_500, 1.0, 1_500.0, None, 0, 0, 0, 0, 1, 1, None)
+    told = run_module.Progress(0, 1_500, 1.0, 1_500.0, None, 0, 0, 0, 0, 1, 1, None)
 
     def run(pipeline, *, spark, on_progress, stop):
         on_progress(told)
         on_progress(replace(told, batch=1, rows=0))  # of a query that found nothing to do
-        return running.Outcome(rows_in=1_500, batches=1, stopped=True)
+        return run_module.Outcome(rows_in=1_500, batches=1, stopped=True)
 
-    monkeypatch.setattr(running, "run", run)
-    monkeypatch.setattr(launching, "session_of", lambda *_, **__: None)
+    monkeypatch.setattr(run_module, "run", run)
+    monkeypatch.setattr(spark_session, "session_of", lambda *_, **__: None)
     result = again(tmp_path, "--rows", "3000")
     assert result.exit_code == 130
     assert f"Stopped; the checkpoint is whole. Go on: sash demo --out {tmp_path}" in result.output
-    assert [batch["batch"] for batch in story.recorded(tmp_path / "progress.jsonl")] == [0]
+    assert [batch["batch"] for batch in summary.recorded(tmp_path / "progress.jsonl")] == [0]
     assert not Folder(tmp_path).settings().finished
 
 
@@ -178,7 +180,7 @@ def test_files_that_are_not_a_demos_are_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     first = folder.begun(1_000, 3, fresh=False)
     (tmp_path / "results").mkdir()
-    story.record(folder.progress, {"batch": 0})
+    summary.record(folder.progress, {"batch": 0})
     assert folder.begun(2_000, None, fresh=True) == Settings.of(2_000, 7) != first
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "thesis.txt"]
 

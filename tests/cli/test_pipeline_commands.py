@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import sash
 from sash import monoids, rolling
 from sash.cli.app import app
-from sash.pipeline.events import demo
-from sash.pipeline.starter import STARTER
+from sash.pipeline.config.starter import STARTER
+from sash.pipeline.sources.generated import demo
 from sash.spark import upserted_table
 
 PATIENCE = 240  # seconds, for a machine that is busy with something else

@@ -1,4 +1,4 @@
-"""One Spark for all of these tests, which `tests/conftest.py` therefore gives to one process."""
+"""Settings of the Spark that all of these tests share; `tests/conftest.py` starts it in one process."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sash.spark import partition, session
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session with two cores and two partitions, which small data does not make one."""
-    confs: dict[str, Any] = {"spark.sql.adaptive.coalescePartitions.enabled": False}
-    running = session("local[2]", app="tests", **confs)
-    yield running
-    running.stop()
+from sash.spark.batch import partition
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from documentation import run_blocks
+from support.documentation import run_blocks
 
 ROOT = Path(__file__).parents[2]
 

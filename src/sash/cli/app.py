@@ -8,7 +8,7 @@ from sash import __version__
 from sash.cli.check import check
 from sash.cli.demo import demo
 from sash.cli.doctor import doctor
-from sash.cli.exits import guarded
+from sash.cli.exit_codes import guarded
 from sash.cli.figures import bench, figures
 from sash.cli.new import new
 from sash.cli.run import run

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from sash.cli.here import ready
-from sash.cli.run import File, Mode, Sets, Traceback, pipeline_of
-from sash.pipeline.file import Pipeline
-from sash.policy import name_of
+from sash.cli.environment import ready
+from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
+from sash.durations import name_of
+from sash.pipeline.config.read import Pipeline
 
 _RATE, _KEYS = 1000.0, 1000  # what is assumed where nothing is told
 
@@ -32,9 +32,9 @@ def check(
     """
     ready()
     pipeline = pipeline_of(file, mode, sets)
-    from sash.pipeline.frames import frames_of
-    from sash.pipeline.launching import session_of
-    from sash.pipeline.sinks import upsert_of
+    from sash.pipeline.run.dataframes import frames_of
+    from sash.pipeline.run.sinks import upsert_of
+    from sash.pipeline.run.spark_session import session_of
 
     streaming = pipeline.mode != "batch"
     frames = frames_of(pipeline, session_of(pipeline, quiet=not traceback), streaming=streaming)
@@ -92,9 +92,9 @@ def _columns(schema: Any) -> Table:
 
 def _state(console: Console, pipeline: Pipeline, frames: Any, rate: float | None, keys: int | None) -> None:
     """Show about how large the state will be, and what was assumed."""
-    from sash.pipeline.estimate import estimate
-    from sash.spark.marks import with_mark
-    from sash.spark.streaming import plan_of
+    from sash.pipeline.run.state_size import estimate
+    from sash.spark.retractions import with_mark
+    from sash.spark.stream.query import plan_of
 
     marked, asked = with_mark(frames.rows, pipeline.rolling.asked)
     plan = plan_of(marked.schema, asked, pipeline.rolling.buckets)

@@ -8,16 +8,16 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
-from sash import look
-from sash.cli.exits import FAILED, INTERRUPTED, interruptible
-from sash.cli.here import called
+from sash import formatting, plot_style
+from sash.cli.environment import called
+from sash.cli.exit_codes import FAILED, INTERRUPTED, interruptible
 from sash.cli.view import View
+from sash.demo import summary
+from sash.demo.report import write_report
+from sash.demo.run import ROWS_A_SECOND, Folder, Settings, pipeline_of, told
+from sash.demo.summary import Story
 from sash.errors import ArgumentError
-from sash.pipeline import story, units
-from sash.pipeline.demo import ROWS_A_SECOND, Folder, Settings, pipeline_of, told
-from sash.pipeline.file import Pipeline
-from sash.pipeline.report import write_report
-from sash.pipeline.story import Story
+from sash.pipeline.config.read import Pipeline
 
 _SHOWN = 10  # wrong results that are told one by one
 
@@ -60,7 +60,7 @@ def _greet(console: Console, folder: Folder, settings: Settings) -> None:
     if settings.finished:
         _say(console, f"{folder.out} holds a finished demo of {events}: verifying it again; --fresh starts anew.")
         return
-    recorded = story.recorded(folder.progress)
+    recorded = summary.recorded(folder.progress)
     if recorded:
         _say(console, f"Going on after micro-batch {recorded[-1]['batch']} of the demo in {folder.out}: {events}.")
     else:
@@ -69,8 +69,8 @@ def _greet(console: Console, folder: Folder, settings: Settings) -> None:
 
 def _stream(console: Console, folder: Folder, pipeline: Pipeline, settings: Settings, *, live: bool) -> None:
     """Run the stream to its end; every micro-batch is written down as it comes."""
-    from sash.pipeline.launching import session_of
-    from sash.pipeline.running import run
+    from sash.pipeline.run.run import run
+    from sash.pipeline.run.spark_session import session_of
 
     this_run = uuid4().hex[:8]
     with interruptible() as stop, View("demo", str(pipeline.view.column), live, console) as view:
@@ -78,7 +78,7 @@ def _stream(console: Console, folder: Folder, pipeline: Pipeline, settings: Sett
         def heard(progress: Any) -> None:
             # A query that finds nothing left to do tells of a micro-batch too, which never ran.
             if progress.rows or progress.emitted or progress.watermark is not None:
-                story.record(folder.progress, {**asdict(progress), "run": this_run})
+                summary.record(folder.progress, {**asdict(progress), "run": this_run})
                 view.update(progress)
 
         outcome = run(pipeline, spark=session_of(pipeline, quiet=True), on_progress=heard, stop=stop)
@@ -103,10 +103,10 @@ def _conclude(console: Console, finished: Story, written: list[Path], out: Path)
         f"{numbers['events']:,.0f} raw events, {numbers['too_late']:,.0f} of which came too late and "
         f"{numbers['retractions']:,.0f} took others back.",
     )
-    speed = units.count(numbers["rows_per_second"])
+    speed = formatting.count(numbers["rows_per_second"])
     _say(console, f"{speed} rows/s in the median micro-batch, {numbers['revisions']:,.0f} results revised.")
     _say(console, "Written: " + ", ".join(map(str, [out / "results", *written])))
-    if not look.available():
+    if not plot_style.available():
         _say(console, 'For pictures in the report: pip install "sash[plot]", then sash demo again.')
     _say(console, f"\nWhat to try next:\n{_next(out)}")
 

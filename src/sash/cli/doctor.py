@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sash.errors import SashError
-from sash.pipeline.units import size
+from sash.formatting import size
 
 State = Literal["ok", "warn", "fail"]
 _MARKS = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[bold red]fail[/]"}

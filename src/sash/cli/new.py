@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sash.errors import ArgumentError, shown
-from sash.pipeline.starter import STARTER
+from sash.pipeline.config.starter import STARTER
 
 
 def new(

@@ -2,26 +2,17 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sash.cli.exits import INTERRUPTED, interruptible
-from sash.cli.here import ready
+from sash.cli.environment import ready
+from sash.cli.exit_codes import INTERRUPTED, interruptible
+from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.cli.view import View
-from sash.pipeline.file import Pipeline, read
-from sash.policy import name_of
-
-File = Annotated[Path, typer.Argument(help="The pipeline file.", show_default="pipeline.toml")]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Put a value of the file aside for this one; may come again."),
-]
-Mode = Annotated[
-    Literal["streaming", "batch", "available-now"] | None, typer.Option(help="Put the file's mode aside for this one.")
-]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show Spark's log, and the traceback of what fails.")]
+from sash.durations import name_of
+from sash.pipeline.config.read import Pipeline
 
 
 def run(
@@ -40,8 +31,8 @@ def run(
     """
     ready()
     pipeline = pipeline_of(file, mode, sets, once=once)
-    from sash.pipeline.launching import session_of
-    from sash.pipeline.running import run as run_pipeline
+    from sash.pipeline.run.run import run as run_pipeline
+    from sash.pipeline.run.spark_session import session_of
 
     console = Console(highlight=False)
     # What the console sink prints would go through a panel that is drawn over and over.
@@ -55,15 +46,6 @@ def run(
         kept = "Nothing else will come of it" if pipeline.mode == "batch" else "The checkpoint is whole"
         console.print(f"{kept}. Go on: {again}", markup=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
-
-
-def pipeline_of(file: Path, mode: str | None, sets: list[str] | None, *, once: bool = False) -> Pipeline:
-    """Give the pipeline of a file with what the command line says otherwise."""
-    overrides = [*(sets or []), *([] if mode is None else [f"mode={mode}"])]
-    pipeline = read(file, overrides)
-    if once and pipeline.mode == "streaming":
-        return read(file, [*overrides, "mode=available-now"])
-    return pipeline
 
 
 def drawn(pipeline: Pipeline) -> str:

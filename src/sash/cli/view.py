@@ -15,10 +15,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from sash.pipeline.units import count, duration, size, sparkline
+from sash.formatting import count, duration, size, sparkline
 
 if TYPE_CHECKING:
-    from sash.pipeline.running import Outcome, Progress
+    from sash.pipeline.run.run import Outcome, Progress
 
 _HISTORY = 400  # micro-batches that a sparkline can look back on, more than any terminal is wide
 _LABEL = 12

@@ -40,10 +40,10 @@ from sash.monoids.order import (
     range,
     top_k,
 )
-from sash.monoids.record import struct
 from sash.monoids.registry import BUILT_IN, EXAMPLES, Card, cards, cards_markdown
 from sash.monoids.sets import Bloom, bloom, hyperloglog
 from sash.monoids.sketches import cpc, frequent_items, kll, state_bytes, theta
+from sash.monoids.structs import struct
 from sash.monoids.sums import count, count_if, mean, product, sum, weighted_mean
 from sash.monoids.timed import decayed_sum, rate, time_weighted_mean
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import named, real_pair
+from sash.monoids.arguments import named, real_pair
 
 
 def _after(f: tuple[float, float], g: tuple[float, float]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sash.monoid import Form, Input, Monoid, Part
-from sash.monoids.values import integer, joined, truth
+from sash.monoids.arguments import integer, joined, truth
 
 
 def _logical(

@@ -14,7 +14,7 @@ import numpy as np
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Monoid
-from sash.monoids.values import present, real
+from sash.monoids.arguments import present, real
 from sash.times import as_number
 
 # --- sets -----------------------------------------------------------------------------------------

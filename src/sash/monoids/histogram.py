@@ -9,7 +9,7 @@ from typing import Any
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import add_all, real
+from sash.monoids.arguments import add_all, real
 
 
 def _checked_edges(edges: Any) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from sash.errors import ArgumentError, shown
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import add_all, checked_int, named, real, real_pair
+from sash.monoids.arguments import add_all, checked_int, named, real, real_pair
 
 _Moments = tuple[int, float, float, float, float]  # n, mean, and the sums of squares, cubes and fourth powers
 

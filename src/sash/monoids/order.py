@@ -9,7 +9,7 @@ from functools import cmp_to_key, partial
 from typing import Any
 
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import NUMBERS, checked_dtype, checked_int, joined, named, pair, present, summand
+from sash.monoids.arguments import NUMBERS, checked_dtype, checked_int, joined, named, pair, present, summand
 
 _MOST = 4096  # how many values a state may hold
 

@@ -16,9 +16,9 @@ from sash.monoids.order import argmax, argmin, bottom_k, delta, first, first_k, 
 from sash.monoids.order import max as largest
 from sash.monoids.order import min as smallest
 from sash.monoids.order import range as extent
-from sash.monoids.record import struct
 from sash.monoids.sets import bloom, hyperloglog
 from sash.monoids.sketches import available, cpc, frequent_items, kll, theta
+from sash.monoids.structs import struct
 from sash.monoids.sums import count, count_if, mean, product, weighted_mean
 from sash.monoids.sums import sum as total
 from sash.monoids.timed import decayed_sum, rate, time_weighted_mean

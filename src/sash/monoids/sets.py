@@ -9,8 +9,8 @@ import numpy as np
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Input, Monoid, Part
+from sash.monoids.arguments import checked_int
 from sash.monoids.hashes import WORD, stable_hash
-from sash.monoids.values import checked_int
 from sash.times import as_number
 
 # --- Bloom filter ---------------------------------------------------------------------------------

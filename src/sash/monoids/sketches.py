@@ -18,7 +18,7 @@ from typing import Any
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.monoid import Monoid
-from sash.monoids.values import checked_int, real
+from sash.monoids.arguments import checked_int, real
 from sash.times import as_number
 
 

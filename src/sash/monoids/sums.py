@@ -6,7 +6,7 @@ from typing import Any
 
 from sash.errors import ArgumentError, shown
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import add_all, checked_dtype, named, real, real_pair, summand, truth
+from sash.monoids.arguments import add_all, checked_dtype, named, real, real_pair, summand, truth
 
 _SCALE = 1074  # every finite float is a whole number of 2**-1074
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Input, Monoid, Part
-from sash.monoids.values import joined, real
+from sash.monoids.arguments import joined, real
 from sash.times import as_number
 
 _SECOND = np.timedelta64(1, "s")

@@ -11,11 +11,11 @@ try:
 except ImportError as error:
     raise UnsupportedError('This needs pyspark, which is not installed; run pip install "sash[spark]".') from error
 
-from sash.spark.inspect import inspect
-from sash.spark.metrics import metrics
-from sash.spark.rolling import rolling
-from sash.spark.session import session
-from sash.spark.upsert import read_upserted, upsert, upserted_files, upserted_table
+from sash.spark.aggregation import rolling
+from sash.spark.sessions import session
+from sash.spark.stream.inspect import inspect
+from sash.spark.stream.metrics import metrics
+from sash.spark.upserts.sink import read_upserted, upsert, upserted_files, upserted_table
 
 __all__ = [
     "inspect",

@@ -137,3 +137,11 @@ def spark_type(kind: pa.DataType) -> spark.DataType:
     if pa.types.is_struct(kind):
         return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
     raise UnsupportedError(f"aggs: a result of {kind} has no type in Spark; give another aggregate.")
+
+
+def all_nullable(schema: spark.StructType) -> spark.StructType:
+    """Give a schema in which every column may be null: what a query promises today it may not promise tomorrow."""
+    fresh = spark.StructType()
+    for field in schema.fields:
+        fresh.add(field.name, field.dataType, True)
+    return fresh

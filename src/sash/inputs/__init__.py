@@ -1,0 +1,1 @@
+"""Rows, records, batches and tables as the core takes them."""

@@ -1,0 +1,193 @@
+"""The answers of a rolling engine: what the core and Python give, as Arrow columns named `<aggregate>_<window>`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import _core
+from sash.errors import KindError, ResultOverflowError, shown
+from sash.inputs import arrow, record
+from sash.keyed import python_aggregates
+from sash.keyed.definition import Definition
+from sash.times import Instants
+
+Values = Callable[[list[str], NDArray[np.int64]], Any]  # columns by name, of rows by their places, as a table
+
+
+class Answers:
+    """Answers on their way from the core, and from Python, into Arrow columns."""
+
+    def __init__(self, definition: Definition, engine: _core.Keyed, rows: int) -> None:
+        self.definition = definition
+        self.engine = engine
+        self.rows = rows
+        self.shapes = engine.result_shapes
+        words = sum(shape[2] for shape in self.shapes)
+        self.rooms = [
+            (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
+            for _ in definition.windows
+        ]
+        self.others: dict[tuple[str, int], list[Any]] = {}
+        self.overflows = self.failures = 0
+
+    def ask(self, values: Values) -> "Answers":
+        """Answer for the engine's anchors."""
+        self.engine.answer(self.rooms)
+        self.ask_python(values)
+        return self
+
+    def ask_python(self, values: Values) -> None:
+        """Run what Python runs."""
+        definition = self.definition
+        if not definition.foreign:
+            return
+        spans = python_aggregates.Spans.of(self.engine, len(definition.windows))
+        rows = values(definition.foreign_columns, spans.seqs)
+        anchors = np.empty(self.rows, dtype=np.int64)
+        self.engine.anchors(anchors, True)
+        times = self._times(spans.times)
+        for name, monoid, _ in definition.foreign:
+            read = [rows.column(column).to_pylist() for column in monoid.columns]
+            fold = python_aggregates.Fold(monoid, read, times)
+            for window, (_, size) in enumerate(definition.windows):
+                ends = anchors[spans.order]
+                stretches = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
+                self._put(name, window, spans.order, fold.results(spans, window, stretches))
+
+    def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
+        placed: list[Any] = [None] * self.rows
+        for at, result in zip(order.tolist(), results, strict=True):
+            placed[at] = result
+        self.others[name, window] = placed
+
+    def _times(self, ticks: NDArray[np.int64]) -> list[Any]:
+        """Give times as a timed monoid sees them."""
+        if not any(monoid.timed for _, monoid, _ in self.definition.foreign):
+            return [None] * len(ticks)
+        if self.definition.unit is None:
+            return list(ticks.tolist())
+        codec = Instants(self.definition.unit, "numpy")
+        return [codec.decode(tick) for tick in ticks.tolist()]
+
+    @property
+    def seen(self) -> list[record.Room]:
+        """What of the core's answers anybody sees."""
+        return self.rooms if self.definition.shown else []
+
+    def extra(self) -> NDArray[np.int64] | None:
+        """Give a hash of what Python has found for each anchor."""
+        return python_aggregates.hashed(self.others.values(), self.rows) if self.others else None
+
+    def columns(self, keep: NDArray[Any] | None = None, on_error: str = "null") -> dict[str, Any]:
+        """Give the columns by name; `keep` takes some of the rows only."""
+        columns: dict[str, Any] = {}
+        for agg in self.definition.names:
+            for window, (size, _) in enumerate(self.definition.windows):
+                name = f"{agg}_{size}"
+                if (agg, window) in self.others:
+                    columns[name] = self._other(agg, window, name, keep, on_error)
+                else:
+                    part = self.definition.shown.index(agg)
+                    columns[name] = self._column(part, self.rooms[window], keep, name, on_error)
+        return columns
+
+    # --- of Python
+
+    def _other(self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str) -> Any:
+        pa = arrow.pyarrow()
+        values = self.others[agg, window]
+        values = values if keep is None else [values[i] for i in keep.tolist()]
+        failed = [value for value in values if isinstance(value, python_aggregates.Failure)]
+        if failed and on_error == "raise":
+            raise failed[0].error
+        self.failures += len(failed)
+        plain = [None if isinstance(value, python_aggregates.Failure) else _plain(value) for value in values]
+        (kind,) = (kind for other, _, kind in self.definition.foreign if other == agg)
+        learned = self.definition.learned
+        try:
+            column = pa.array(plain, type=kind or learned.get(agg))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise KindError(f"{name}: its results make no column of Arrow: {shown(error)}; give `returns=`.") from None
+        if not pa.types.is_null(column.type):
+            learned[agg] = column.type
+        return column
+
+    # --- of the core
+
+    def _column(self, i: int, room: record.Room, keep: NDArray[Any] | None, name: str, on_error: str) -> Any:
+        at = sum(shape[2] for shape in self.shapes[:i])
+        shape, kinds, width = self.shapes[i]
+        words, there = room[0][at : at + width], room[1][i]
+        if keep is not None:
+            words, there = words[:, keep], there[keep]
+        there = there.view(np.bool_)
+        if shape == "list":
+            return _list_column(kinds, words, there)
+        if shape == "bytes":
+            return _bytes_column(words, there)
+        return self._plain_column(i, kinds, words, there, name, on_error)
+
+    def _plain_column(self, i: int, kinds: str, words: Any, there: Any, name: str, on_error: str) -> Any:
+        pa = arrow.pyarrow()
+        members, at = [], 0
+        for kind in kinds:
+            member, there = self._member(kind, words[at : at + 1 + (kind == "I")], there, name, on_error)
+            at += 1 + (kind == "I")
+            members.append(member)
+        mask = None if there.all() else ~there
+        fields = self.definition.layout.parts[i][3]
+        if not fields:
+            return pa.array(members[0], mask=mask)
+        return pa.StructArray.from_arrays(
+            [pa.array(member) for member in members], list(fields), mask=None if mask is None else pa.array(mask)
+        )
+
+    def _member(self, kind: str, words: Any, there: Any, name: str, on_error: str) -> tuple[Any, Any]:
+        low = words[0]
+        if kind == "f":
+            return low.view(np.float64), there
+        if kind == "b":
+            return low.astype(bool), there
+        if kind == "I":
+            wide = (words[1] != low >> 63) & there
+            if wide.any() and on_error == "raise":
+                raise ResultOverflowError(f"{name}: a result does not fit int64; use on_error='null' to pass over it.")
+            self.overflows += int(wide.sum())
+            there = there & ~wide
+        return low, there
+
+
+def _list_column(kinds: str, words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
+    """Give lists, whose lengths come first."""
+    pa = arrow.pyarrow()
+    lengths = np.where(there, words[0], 0)
+    inside = np.arange(len(words) - 1) < lengths[:, None]
+    flat = np.ascontiguousarray(words[1:].T)[inside]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    values = pa.array(flat.view(np.float64) if kinds == "f" else flat)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=None if there.all() else pa.array(~there))
+
+
+def _bytes_column(words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
+    pa = arrow.pyarrow()
+    size = 8 * len(words)
+    data = pa.py_buffer(np.ascontiguousarray(words.T).tobytes())
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), words.shape[1], [None, data])
+    column = fixed.cast(pa.binary())
+    return column if there.all() else arrow.spread(column.filter(pa.array(there)), there)
+
+
+def _plain(value: Any) -> Any:
+    """Give a result as Arrow takes it: a set as a list in order."""
+    if isinstance(value, (set, frozenset)):
+        return _sorted(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _sorted(values: Any) -> Sequence[Any]:
+    try:
+        return sorted(values)
+    except TypeError:
+        return list(values)

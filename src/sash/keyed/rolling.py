@@ -1,0 +1,113 @@
+"""rolling: aggregates over the windows that end at each row of a table, or at each boundary of a grid."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash import _core
+from sash.inputs import arrow
+from sash.keyed.answers import Answers
+from sash.keyed.definition import Definition
+from sash.keyed.progress import shown_on_terminal
+from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
+from sash.keyed.spec import Asked
+
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+def rolling(
+    table: Any,
+    *,
+    keys: Any = None,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    per: str = "event",
+    every: Any = None,
+    closed: str | None = None,
+    offset: Any = None,
+    resolution: Any = None,
+    on_error: str = "null",
+) -> Any:
+    """Give the table with a column for each aggregate and window, its rows in the order they came in.
+
+    A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows of its keys; rows of one time
+    are in each other's windows, as SQL's RANGE has it. With `every` there is instead a row for each key and boundary b
+    of that grid, with the windows [b - size, b), as long as the largest of them holds something. Tables of pandas,
+    polars and Arrow come back as what they were.
+
+    >>> from sash import monoids, rolling
+    >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
+    >>> sums = rolling(table, keys=["card"], time="ts", windows=[5], aggs={"total": monoids.sum("amount")})
+    >>> sums["total_5"].to_pylist()
+    [5, 7, 14]
+    """
+    emit = None if every is None else "final"
+    asked = Asked.of(
+        keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
+        closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+    )  # fmt: skip
+    rows, back = arrow.table_of(table, "table")
+    arrow.require_columns(rows, asked.keys, "keys")
+    arrow.require_columns(rows, [asked.time], "time")
+    definition = Definition.of(asked, rows)
+    give = _of_rows if every is None else _of_boundaries
+    return back(give(rows, asked, definition), asked.every is None)
+
+
+class _Rows:
+    """The rows of a table, on their way through an engine."""
+
+    def __init__(self, table: Any, asked: Asked, definition: Definition) -> None:
+        self.table = table
+        self.definition = definition
+        self.times, self.bad = arrow.ticks(table, asked.time)
+        self.engine = definition.engine(asked, remembers=False)
+        self.inputs = definition.inputs_in(table)
+        schema, array = arrow.keys_of(table, asked.keys)
+        self.engine.begin(schema, array, table.num_rows)
+
+    def apply(self) -> NDArray[np.uint8]:
+        """Put all rows that have a time into their windows."""
+        status = np.empty(len(self.times), dtype=np.uint8)
+        late = None if self.bad is None else np.ascontiguousarray(self.bad, dtype=np.uint8)
+        self.engine.apply(self.times, None, None, late, 0, self.inputs, status)
+        return status
+
+    def values(self, names: list[str], seqs: NDArray[np.int64]) -> Any:
+        """Give columns of rows by their places."""
+        return self.table.select(names).take(arrow.pyarrow().array(seqs))
+
+
+def _of_rows(table: Any, asked: Asked, definition: Definition) -> Any:
+    rows = _Rows(table, asked, definition)
+    total = len(rows.times)
+    with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
+        answers = _row_answers(rows, definition, rows.engine)
+    columns = answers.columns(on_error=asked.on_error)
+    require_new(table, columns)
+    if rows.bad is not None:
+        columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
+    return arrow.with_columns(table, columns)
+
+
+def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> Answers:
+    """Go along the rows of each key once, where that is enough; otherwise by way of the engine."""
+    answers = Answers(definition, engine, len(rows.times))
+    plain = rows.bad is None and not definition.foreign
+    if plain and engine.roll(rows.times, rows.inputs, answers.rooms):
+        return answers
+    status = rows.apply()
+    return Answers(definition, engine, engine.arrived(rows.times, status)).ask(rows.values)
+
+
+def _of_boundaries(table: Any, asked: Asked, definition: Definition) -> Any:
+    require_unlike(result_names(definition, asked))
+    rows = _Rows(table, asked, definition)
+    rows.apply()
+    count = rows.engine.boundaries(_LOWEST, _HIGHEST)
+    with shown_on_terminal("rolling", count, lambda: rows.engine.progress):
+        answers = Answers(definition, rows.engine, count).ask(rows.values)
+    bounds = boundary_columns(definition, rows.engine, asked, table.schema, count)
+    return arrow.with_columns(bounds, answers.columns(on_error=asked.on_error))

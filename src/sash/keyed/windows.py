@@ -1,0 +1,161 @@
+"""KeyedWindows: aggregates over many keys and windows, of a stream that comes in batches and out of order.
+
+Columns in, columns out; no row is looked at in Python, unless an aggregate of one's own is made of it.
+"""
+
+import threading
+from typing import Any
+
+from sash import serialize
+from sash.errors import ArgumentError, CorruptStateError, SashError, shown
+from sash.inputs import arrow
+from sash.keyed.spec import Asked
+from sash.keyed.stream import COUNTS, Stream, stream_of
+
+
+class KeyedWindows:
+    """Windows by key over a stream of batches, several sizes and aggregates at once.
+
+    >>> from sash import KeyedWindows, monoids
+    >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="final", lateness=5)
+    >>> kw.push({"card": ["a", "a"], "ts": [1, 4]}).num_rows
+    0
+    >>> kw.push({"card": ["a"], "ts": [3]}, watermark=8)["n_10"].to_pylist()
+    [1]
+    >>> kw.flush().to_pydict()
+    {'card': ['a', 'a'], 'ts': [3, 4], 'n_10': [2, 3]}
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Any,
+        time: str,
+        windows: Any,
+        aggs: Any,
+        per: str = "event",
+        every: Any = None,
+        emit: str | None = None,
+        lateness: Any = None,
+        late: str = "drop",
+        retract: Any = None,
+        id: str | None = None,
+        carry: Any = (),
+        closed: str | None = None,
+        offset: Any = None,
+        resolution: Any = None,
+        on_error: str = "null",
+    ) -> None:
+        """Say what is wanted; the first batch decides the kinds of the columns.
+
+        `per="event"` has a result for each row, `every="1 minute"` one for each key and boundary of that grid, shifted
+        by `offset`. `emit` is "arrival" (each row at once), "final" (each result once, when nothing can change it) or
+        "update" (again whenever it changes). Rows more than `lateness` behind the watermark are late; `late="emit"`
+        gives them back. `retract` names the column, or is the condition, that marks deletes, `id` the column that tells
+        events of one key and time apart, `carry` the columns that come out beside keys and time.
+        """
+        self.asked = Asked.of(
+            keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
+            late=late, retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution,
+            on_error=on_error,
+        )  # fmt: skip
+        self._stream: Stream | None = None
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._lock = threading.Lock()  # the core lets other threads run while it works
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """What has come in, what was late, and what has gone out so far."""
+        live = (0, 0) if self._stream is None else (self._stream.engine.live_keys, self._stream.engine.live_rows)
+        return {**self._counts, "live_keys": live[0], "live_rows": live[1]}
+
+    def push(self, batch: Any, watermark: Any = None) -> Any:
+        """Take a batch and give what is due; without a `watermark` it is the newest time seen before this batch."""
+        table, _ = arrow.table_of(batch, "batch")
+        with self._lock:
+            if self._stream is None:
+                self._stream = stream_of(self.asked, table, self._counts)
+            return self._stream.push(table, watermark)
+
+    def flush(self) -> Any:
+        """End the stream: give everything that was still pending as final."""
+        with self._lock:
+            return arrow.pyarrow().table({}) if self._stream is None else self._stream.flush()
+
+    def check_invariants(self) -> None:
+        """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows held).
+
+        Order and occupancy of every key's tree, row counts, every summary, and what is due when.
+        """
+        with self._lock:
+            if self._stream is not None:
+                self._stream.engine.check()
+
+    @property
+    def combines(self) -> int:
+        """How many rows and partial aggregates were combined so far."""
+        return 0 if self._stream is None else self._stream.engine.combines
+
+    @property
+    def repairs(self) -> int:
+        """How many of those combines made or changed the stored summaries of a key's tree."""
+        return 0 if self._stream is None else self._stream.engine.repairs
+
+    def nodes(self, key: Any = None) -> dict[str, Any] | None:
+        """Return the tree of a key's rows as plain nested data, or None where the key has none.
+
+        `key` is a dict from key columns to values. Times are those of the core (ticks of their unit); a summary that is
+        stale, or that nobody has asked for, is None.
+
+        >>> from sash import KeyedWindows, monoids
+        >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="arrival")
+        >>> _ = kw.push({"card": ["a", "a"], "ts": [1, 4]})
+        >>> kw.nodes({"card": "a"})["keys"]
+        [1, 4]
+        """
+        with self._lock:
+            if self._stream is None:
+                return None
+            schema, array = arrow.keys_of(self._stream.key_table({} if key is None else key), self.asked.keys)
+            return self._stream.engine.nodes(schema, array)
+
+    def to_bytes(self) -> bytes:
+        """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
+        with self._lock:
+            header: dict[str, Any] = {"asked": self.asked.words(), "counts": self._counts}
+            header["aggs"] = {name: serialize.monoid_to(monoid) for name, monoid in self.asked.aggs.items()}
+            if self._stream is None:
+                return serialize.join(header, b"", b"")
+            header["stream"] = self._stream.position()
+            return serialize.join(header, self._stream.engine.dump(), self._stream.held.to_bytes(self._stream.schema))
+
+    @classmethod
+    def from_bytes(cls, data: Any, aggs: Any = None, retract: Any = None) -> "KeyedWindows":
+        """Go on where `to_bytes` was; give `aggs` where some are your own, and `retract` where it is a condition."""
+        header, rows, held = serialize.part(data)
+        try:
+            known = aggs or {name: serialize.monoid_from(plain) for name, plain in header["aggs"].items()}
+            words = header["asked"]
+            if isinstance(words["retract"], dict):
+                words["retract"] = _require_condition(words["retract"], retract)
+            made = cls(aggs=known, **words)
+            made._counts = {name: int(header["counts"][name]) for name in made._counts}
+            if "stream" in header:
+                made._stream = Stream.restored(made.asked, made._counts, header["stream"], rows, held)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            if isinstance(error, SashError):
+                raise
+            raise CorruptStateError(f"data: it is not that of a KeyedWindows: {shown(error)}.") from None
+        return made
+
+    def drop_before(self, horizon: Any) -> None:
+        """Let go of every row before a time; windows then answer as if it had never been."""
+        with self._lock:
+            if self._stream is not None:
+                self._stream.drop_before(horizon)
+
+
+def _require_condition(plain: dict[str, Any], given: Any) -> Any:
+    if given is None:
+        raise ArgumentError(f"retract: it was the condition {shown(plain['condition'])}; give it again.")
+    return given

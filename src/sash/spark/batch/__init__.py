@@ -1,0 +1,1 @@
+"""rolling over a DataFrame that is all there."""

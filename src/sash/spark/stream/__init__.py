@@ -1,0 +1,1 @@
+"""rolling over a streaming DataFrame, with its state in buckets of keys."""

@@ -1,0 +1,79 @@
+"""A look into a checkpoint: what the buckets of a rolling aggregation hold, read by Spark's state data source."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from sash.errors import ArgumentError, shown
+from sash.spark.sessions import session
+from sash.spark.stream.log import Head
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: Any = None) -> pa.Table:
+    """Give a table of the buckets in a checkpoint, or with `rows=True` of the rows or panes that they hold.
+
+    A bucket has the number of its records, their rows and bytes, the horizon up to which results are final, and the
+    time at which it will be looked after without new rows.
+    """
+    spark = session() if spark is None else spark
+    heads = [
+        (partition, bucket, Head.from_bytes(bytes(data)))
+        for partition, bucket, data in _state(
+            spark, checkpoint, operator, "head", ["partition_id", "key.bucket", "value.data"]
+        )
+    ]
+    if not rows:
+        return pa.Table.from_pylist([_shown(*head) for head in heads], schema=_BUCKETS)
+    live = {(bucket, entry.seq) for _, bucket, head in heads for entry in head.entries if entry.rows}
+    found = _state(
+        spark, checkpoint, operator, "log", ["key.bucket", "user_map_key.seq", "user_map_value.data"], flatten=True
+    )
+    parts = []
+    for bucket, seq, data in found:
+        if (bucket, seq) in live:
+            with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:
+                part = stream.read_all()
+            parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
+    return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
+
+
+_BUCKETS = pa.schema(
+    [
+        *(("partition", pa.int32()), ("bucket", pa.int32()), ("records", pa.int32()), ("rows", pa.int64())),
+        *(("bytes", pa.int64()), ("horizon", pa.timestamp("us", "UTC")), ("next_timer", pa.timestamp("ms", "UTC"))),
+        *(("revision", pa.int64()), ("definition", pa.string())),
+    ]
+)
+
+
+def _shown(partition: int, bucket: int, head: Head) -> dict[str, Any]:
+    horizon = head.position.get("horizon")
+    return {
+        "partition": partition,
+        "bucket": bucket,
+        "records": len(head.entries),
+        "rows": sum(entry.rows for entry in head.entries),
+        "bytes": sum(entry.size for entry in head.entries),
+        "horizon": None if horizon is None else _EPOCH + timedelta(microseconds=horizon),
+        "next_timer": None if head.timer is None else _EPOCH + timedelta(milliseconds=head.timer),
+        "revision": head.position.get("revision", 0),
+        "definition": head.fingerprint,
+    }
+
+
+def _state(
+    spark: Any, checkpoint: str, operator: int, name: str, columns: list[str], flatten: bool = False
+) -> list[Any]:
+    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    if flatten:
+        reader = reader.option("flattenCollectionTypes", "true")
+    try:
+        return list(reader.load(checkpoint).select(*columns).collect())
+    except Exception as error:
+        raise ArgumentError(
+            f"checkpoint: {shown(checkpoint)} has no state of a rolling aggregation that can be read: "
+            f"{shown(str(error).splitlines()[0])}; give the checkpointLocation of its query."
+        ) from error

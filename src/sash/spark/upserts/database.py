@@ -1,0 +1,238 @@
+"""The latest revision of each row in a table of a database, written by the driver through a DB-API connection.
+
+One transaction holds a micro-batch's rows and its number, so both are there or neither. The rows, tombstones among
+them, live in `<table>__rows`, each with its keys as one text, `_sash_identity`, because to a unique index no null
+equals another; the view `<table>` shows those that are not deleted. `_sash_tables` holds what a table was made by, and
+its row there is the lock that a writer takes; `_sash_batches` the last micro-batch of each query. Rows come to the
+driver in Arrow pieces, one task's at a time.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
+from sash.inputs.arrow import pyarrow
+from sash.spark.columns import numbered
+from sash.spark.upserts.dialect import Transaction, identities, quoted
+from sash.spark.upserts.manifest import Definition
+from sash.spark.upserts.target import (
+    Place,
+    query_id,
+    require_columns,
+    require_own_query,
+    require_same,
+    require_same_columns,
+)
+
+_TABLES, _BATCHES, _IDENTITY = "_sash_tables", "_sash_batches", "_sash_identity"
+_MADE = {
+    _TABLES: "name TEXT PRIMARY KEY, definition TEXT, columns TEXT",
+    _BATCHES: "name TEXT, query TEXT, batch BIGINT, PRIMARY KEY (name, query)",
+}
+_ROWS_AT_ONCE = 500
+_LEAST = -(2**63)
+_LOCKED = re.compile("is locked|set lock|obtain lock")
+
+
+@dataclass(frozen=True)
+class DatabaseUpsert:
+    """A sink that keeps the latest revisions in a table of a database; `upsert` makes it."""
+
+    connect: Callable[[], Any]
+    path: Path | None  # of an SQLite file
+    table: str
+    definition: Definition
+    style: str | None
+    shared: bool
+
+    def check(self, schema: StructType) -> None:
+        """Refuse rows that lack a column or have one of a type that cannot be used, before a query starts."""
+        require_columns(self.definition, schema)
+        if _IDENTITY in schema.names:
+            raise ArgumentError(
+                f"keys: the rows have a column {_IDENTITY}, which upserts keep for themselves; drop it."
+            )
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Merge a micro-batch into the table, in one transaction."""
+        self.check(batch.schema)
+        pieces = numbered(batch).mapInArrow(_pieces, "query string, piece binary").persist()
+        try:
+            # This runs the whole micro-batch, also one that turns out to be known: state that it commits is needed
+            # by the next, and only a job over all rows commits it.
+            told = pieces.select("query").collect()
+            if told:
+                self._transact(batch.schema, pieces, told[0].query, batch_id)
+        finally:
+            pieces.unpersist()
+
+    def _transact(self, schema: StructType, pieces: DataFrame, query: str | None, batch_id: int) -> None:
+        with closing(self._connected()) as connection:
+            transaction = Transaction(connection, self.style)
+            there = {name for name in (*_MADE, self.table, self._rows) if transaction.has(name)}
+            self._begin(transaction)
+            try:
+                self._open(transaction, schema, there)
+                self._merge(transaction, pieces, query, batch_id, schema.names)
+                transaction.commit()
+            except BaseException:
+                transaction.rollback()
+                raise
+
+    def _connected(self) -> Any:
+        try:
+            return self.connect()
+        except Exception as error:
+            raise self._refused(error) from error
+
+    def _begin(self, transaction: Transaction) -> None:
+        try:
+            transaction.begin()
+        except SashError:
+            raise
+        except Exception as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> SashError:
+        """Give what a database that cannot be written now says, in our words."""
+        said = " ".join(str(error).split()).rstrip(".")
+        named = "connect: the database" if self.path is None else f"target: {shown(self.path)}"
+        if not _LOCKED.search(said):
+            return ArgumentError(f"{named} cannot be written: {said}.")
+        longer = "let its connections wait longer" if self.path is None else "give a longer wait"
+        return ConcurrentUseError(f"{named} is being written by another; stop it, or {longer}.")
+
+    # --- the tables -------------------------------------------------------------------------------
+
+    def _open(self, transaction: Transaction, schema: StructType, there: set[str]) -> None:
+        """Make the table, or see that it is the one that was made; no other writes it from here on."""
+        for name, columns in _MADE.items():
+            if name not in there:  # for who may not make tables
+                transaction.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
+        mine = f"WHERE name = {transaction.marks(1)}"
+        transaction.execute(f"UPDATE {_TABLES} SET columns = columns {mine}", [self.table])
+        found = transaction.rows(f"SELECT definition, columns FROM {_TABLES} {mine}", [self.table])
+        if not found:
+            self._create(transaction, schema, there)
+            return
+        made = json.loads(found[0][0])
+        lists = {name: tuple(made[name]) for name in ("keys", "partition_by")}
+        require_same(self.definition, Definition(**{**made, **lists}), self._place)
+        require_same_columns(StructType.fromJson(json.loads(found[0][1])), schema, self._place)
+
+    def _create(self, transaction: Transaction, schema: StructType, there: set[str]) -> None:
+        if there & {self.table, self._rows}:
+            raise ArgumentError(
+                f"table: {shown(self.table)} exists in the database and is no upsert's; give another name."
+            )
+        rows, view, flag = quoted(self._rows), quoted(self.table), self.definition.deleted
+        columns = [f"{_IDENTITY} TEXT PRIMARY KEY"]
+        columns += [f"{quoted(field.name)} {transaction.dialect.type_of(field.dataType)}" for field in schema]
+        visible = ", ".join(quoted(name) for name in schema.names if name != flag)
+        live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
+        transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)})")
+        transaction.execute(f"CREATE VIEW {view} AS SELECT {visible} FROM {rows}{live}")
+        told = [self.table, json.dumps(asdict(self.definition)), schema.json()]
+        transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", told)
+
+    @property
+    def _place(self) -> Place:
+        """Give the argument that named the table's place, and what it was."""
+        return Place("table", self.table) if self.path is None else Place("target", str(self.path))
+
+    @property
+    def _rows(self) -> str:
+        return f"{self.table}__rows"
+
+    # --- the rows ---------------------------------------------------------------------------------
+
+    def _merge(
+        self, transaction: Transaction, pieces: DataFrame, query: str | None, batch_id: int, columns: list[str]
+    ) -> None:
+        found = transaction.rows(
+            f"SELECT query, batch FROM {_BATCHES} WHERE name = {transaction.marks(1)}", [self.table]
+        )
+        last = dict(found)
+        require_own_query(last, query, self.definition, self._place, self.shared)
+        if query is not None and last.get(query, -1) >= batch_id:
+            return
+        for row in pieces.select("piece").toLocalIterator():
+            table = pyarrow().ipc.open_stream(row.piece).read_all()
+            self._put(transaction, columns, self._latest(transaction, table, columns))
+        if query is not None:
+            transaction.execute(
+                f"INSERT INTO {_BATCHES} VALUES {transaction.marks(3)} "
+                "ON CONFLICT (name, query) DO UPDATE SET batch = excluded.batch",
+                [self.table, query, batch_id],
+            )
+
+    def _latest(self, transaction: Transaction, table: Any, columns: list[str]) -> list[tuple[Any, ...]]:
+        """Give the rows to write, each identity's latest only: a statement may touch no row twice."""
+        names = identities([table.column(columns.index(key)) for key in self.definition.keys])
+        values = [transaction.dialect.values(column) for column in table.columns]
+        revision = self.definition.revision
+        place = None if revision is None else columns.index(revision) + 1
+        latest: dict[str, tuple[Any, ...]] = {}
+        for row in zip(names, *values, strict=True):
+            held = latest.get(row[0])
+            if held is None or place is None or _or_least(row[place]) >= _or_least(held[place]):
+                latest[row[0]] = row
+        return list(latest.values())
+
+    def _put(self, transaction: Transaction, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+        width = len(columns) + 1
+        # Many rows a statement: DuckDB takes as long for one row as for a hundred, and so does a database far away.
+        many = max(1, min(_ROWS_AT_ONCE, transaction.dialect.most_parameters // width))
+        for start in range(0, len(rows), many):
+            part = rows[start : start + many]
+            statement = self._statement(transaction, columns, transaction.marks(width, len(part)))
+            transaction.execute(statement, [value for row in part for value in row])
+
+    def _statement(self, transaction: Transaction, columns: list[str], marks: str) -> str:
+        names, rows = [transaction.named(name) for name in columns], transaction.named(self._rows)
+        newer = ""
+        if self.definition.revision is not None:
+            revision = transaction.named(self.definition.revision)
+            newer = f" WHERE coalesce(excluded.{revision}, {_LEAST}) >= coalesce({rows}.{revision}, {_LEAST})"
+        return (
+            f"INSERT INTO {rows} ({', '.join([_IDENTITY, *names])}) VALUES {marks} "
+            f"ON CONFLICT ({_IDENTITY}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}{newer}"
+        )
+
+
+@dataclass(frozen=True)
+class SqliteFile:
+    """Gives connections to an SQLite file; a class, so that it travels to a server of Spark Connect."""
+
+    path: Path
+    wait_seconds: float
+
+    def __call__(self) -> Any:
+        """Give a connection, which waits for other writers."""
+        import sqlite3
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return sqlite3.connect(self.path, timeout=self.wait_seconds)
+
+
+def _or_least(revision: int | None) -> int:
+    return _LEAST if revision is None else revision
+
+
+def _pieces(batches: Iterator[Any]) -> Iterator[Any]:
+    """Give each Arrow batch as bytes in one row, so that rows reach the driver without becoming objects on the way."""
+    pa, query = pyarrow(), query_id()
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        piece = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.RecordBatch.from_pydict({"query": pa.array([query], pa.string()), "piece": piece})

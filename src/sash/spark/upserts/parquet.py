@@ -1,0 +1,203 @@
+"""The latest revision of each row in a Parquet dataset: merged part by part in Spark, committed by the manifest."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from sash.inputs.arrow import pyarrow
+from sash.spark.columns import column, numbered
+from sash.spark.schema import all_nullable
+from sash.spark.upserts import manifest as manifests
+from sash.spark.upserts.manifest import Definition, File, Manifest
+from sash.spark.upserts.target import (
+    Place,
+    query_id,
+    require_columns,
+    require_own_query,
+    require_same,
+    require_same_columns,
+)
+
+_PART, _FRESH, _RANK = "_sash_part", "_sash_fresh", "_sash_rank"
+
+
+@dataclass
+class ParquetUpsert:
+    """A sink that keeps the latest revisions in a Parquet dataset; `upsert` makes it."""
+
+    root: Path
+    definition: Definition
+    buckets_given: bool
+    keep: int
+    wait_seconds: float
+    shared: bool
+    swept: bool = field(default=False, init=False)
+
+    def check(self, schema: StructType) -> None:
+        """Refuse rows that lack a column or have one of a type that cannot be used, before a query starts."""
+        require_columns(self.definition, schema)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Merge a micro-batch into the dataset."""
+        self.check(batch.schema)
+        if manifests.load(self.root) is None:
+            manifests.prepare(self.root)
+        with manifests.locked(self.root, self.wait_seconds):
+            manifest = self._opened(batch.schema)
+            if not self.swept:
+                manifests.sweep(self.root, manifest)
+            self.swept = False  # what a merge that fails leaves is swept by the next
+            self._merge(batch, batch_id, manifest)
+            self.swept = True
+
+    @property
+    def _place(self) -> Place:
+        return Place("target", str(self.root))
+
+    def _opened(self, schema: StructType) -> Manifest:
+        """Give the present generation, or one before the first; refuse another definition or other columns."""
+        manifest = manifests.load(self.root)
+        if manifest is None:
+            return Manifest(self.definition, all_nullable(schema).jsonValue())
+        require_same(self.definition, manifest.definition, self._place, buckets=self.buckets_given)
+        require_same_columns(StructType.fromJson(manifest.schema), schema, self._place)
+        return manifest
+
+    def _merge(self, batch: DataFrame, batch_id: int, manifest: Manifest) -> None:
+        columns = [column(field["name"]) for field in manifest.schema["fields"]]
+        rows = batch.select(*columns, self._part(manifest.definition).alias(_PART)).persist()
+        try:
+            # This runs the whole micro-batch, also one that turns out to be known: state that it commits is needed
+            # by the next, and only a job over all rows commits it.
+            touched, query = _touched(rows)
+            if not touched or _is_known(manifest, query, batch_id):
+                return
+            require_own_query(manifest.queries, query, manifest.definition, self._place, self.shared)
+            written = self._write(rows, manifest, touched)
+        finally:
+            rows.unpersist()
+        following = manifest.followed(touched, written, query, batch_id)
+        buried = following.buried(self.keep)
+        manifests.commit(self.root, buried)
+        manifests.remove(self.root, [old.path for old in following.dead if old not in buried.dead])
+
+    def _part(self, definition: Definition) -> Any:
+        """Give the part that a row belongs to; a hash shared by two partitions only puts them into one file."""
+        bucket = F.pmod(F.xxhash64(*map(column, definition.keys)), F.lit(definition.buckets)).cast("string")
+        if not definition.partition_by:
+            return bucket
+        return F.concat_ws("-", F.hex(F.xxhash64(*map(column, definition.partition_by))), bucket)
+
+    def _write(self, rows: DataFrame, manifest: Manifest, touched: set[str]) -> list[File]:
+        """Write the touched parts anew, old rows and new, and give their files."""
+        fresh = rows.withColumn(_FRESH, F.lit(True))
+        live = tuple(file for file in manifest.files if file.part in touched)
+        if live:
+            old = rows_of(rows.sparkSession, self.root, manifest, live)
+            part = self._part(manifest.definition).alias(_PART)
+            fresh = fresh.unionByName(old.select("*", part, F.lit(False).alias(_FRESH)))
+        directory = manifests.fresh_directory(self.root, manifest.generation + 1)
+        latest = _latest(fresh, manifest.definition, len(touched))
+        names = [name for name in latest.columns if name != _PART]
+        write = partial(_write_parts, str(self.root), str(directory), names)
+        report = numbered(latest.select(_PART, *map(column, names))).mapInArrow(write, "part string, path string")
+        return [File(row.path, row.part) for row in report.collect()]
+
+
+def _latest(rows: DataFrame, definition: Definition, parts: int) -> DataFrame:
+    """Give the greatest revision of each identity, the rows of each part together.
+
+    Partitioned by part alone, which keeps the rows of an identity together too: one shuffle and one sort serve both.
+    """
+    greatest = [] if definition.revision is None else [column(definition.revision).desc_nulls_last()]
+    window = Window.partitionBy(_PART, *map(column, definition.keys)).orderBy(*greatest, F.col(_FRESH).desc())
+    ranked = rows.repartition(min(parts, _tasks(rows)), _PART).withColumn(_RANK, F.row_number().over(window))
+    return ranked.filter(F.col(_RANK) == 1).drop(_RANK, _FRESH)
+
+
+def _tasks(rows: DataFrame) -> int:
+    return int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+
+
+def rows_of(spark: SparkSession, root: Path, manifest: Manifest, files: Sequence[File]) -> DataFrame:
+    """Give the rows of some files of a dataset, tombstones among them."""
+    schema = StructType.fromJson(manifest.schema)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*[str(root / file.path) for file in files])
+
+
+def _touched(rows: DataFrame) -> tuple[set[str], str | None]:
+    """Give the parts that a micro-batch touches, and the id of its query, None where there is none."""
+    told = rows.select(_PART).mapInArrow(_parts_and_query, "part string, query string").collect()
+    return {row.part for row in told}, next((row.query for row in told if row.query), None)
+
+
+def _parts_and_query(batches: Iterator[Any]) -> Iterator[Any]:
+    pa, seen = pyarrow(), set()
+    for batch in batches:
+        seen |= set(batch.column(0).unique().to_pylist())
+    columns = {"part": pa.array(sorted(seen), pa.string()), "query": pa.array([query_id()] * len(seen), pa.string())}
+    yield pa.RecordBatch.from_pydict(columns)
+
+
+def _write_parts(root: str, directory: str, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Write rows into one file per part and tell which; each attempt at a task writes files of its own names."""
+    pa = pyarrow()
+    writer: Any = None
+    files: list[tuple[str, str]] = []
+    try:
+        for part, rows in _runs(batches, names):
+            if not files or files[-1][0] != part:
+                _close(writer, files)
+                files.append((part, os.path.join(directory, f"{part}-{uuid4().hex}.parquet")))
+                writer = _writer(files[-1][1], rows.schema)
+            writer.write_batch(rows)
+    finally:
+        _close(writer, files)
+    parts, paths = [part for part, _ in files], [os.path.relpath(path, root) for _, path in files]
+    yield pa.RecordBatch.from_pydict({"part": pa.array(parts, pa.string()), "path": pa.array(paths, pa.string())})
+
+
+def _runs(batches: Iterator[Any], names: list[str]) -> Iterator[tuple[str, Any]]:
+    """Give stretches of rows of one part, under their own names and without the part, which comes first."""
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        rows, runs = batch.remove_column(0).rename_columns(names), pc.run_end_encode(batch.column(0))
+        start = 0
+        for part, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            yield part, rows.slice(start, end - start)
+            start = end
+
+
+def _writer(path: str, schema: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Without Arrow's own schema instants are read back in UTC, whatever the session's zone was.
+    return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
+
+
+def _close(writer: Any, files: list[tuple[str, str]]) -> None:
+    """Close a file so that it lasts through a power cut: the manifest that will name it does."""
+    if writer is None:
+        return
+    writer.close()
+    handle = os.open(files[-1][1], os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_known(manifest: Manifest, query: str | None, batch_id: int) -> bool:
+    return query is not None and manifest.queries.get(query, -1) >= batch_id

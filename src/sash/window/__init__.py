@@ -1,0 +1,5 @@
+"""One out-of-order sliding window: the class, its bytes, the results of a slide, pictures and a tour."""
+
+from sash.window.window import STRUCTURES, Window
+
+__all__ = ["STRUCTURES", "Window"]

@@ -1,0 +1,98 @@
+"""Stable hashes, and the sets built on them: Bloom filters and HyperLogLog."""
+
+import datetime as dt
+import math
+import pickle
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sash import ArgumentError, KindError, monoids
+from support.folds import answer, lifted
+
+INF, NAN = math.inf, math.nan
+NOON = dt.datetime(2024, 5, 1, 12)
+
+
+def test_equal_values_have_one_hash() -> None:
+    """Numbers hash by what they are, not by their type; text and bytes differ."""
+    hashed = monoids.stable_hash
+    assert len({hashed(v) for v in (2, 2.0, np.int8(2), np.float32(2), Decimal(2), Decimal("2.00"))}) == 1
+    assert len({hashed(v) for v in (1, True, np.True_, 1.0)}) == 1 and hashed(0.0) == hashed(-0.0)
+    assert hashed(0.5) == hashed(Decimal("0.50")) and hashed(2**70) == hashed(float(2**70)) == hashed(Decimal(2**70))
+    assert hashed(NAN) == hashed(-NAN) == hashed(Decimal("NaN")) == hashed(Decimal("sNaN"))
+    assert hashed(Decimal("0.1")) == hashed(Decimal("0.100")) != hashed(0.1)
+    assert hashed(NOON) == hashed(pd.Timestamp(NOON)) != hashed(NOON.date())
+    aware = NOON.replace(tzinfo=dt.UTC)
+    assert hashed(aware) == hashed(aware.astimezone(dt.timezone(dt.timedelta(hours=3)))) != hashed(NOON)
+    assert len({hashed(v) for v in ("2", b"2", 2, "2024-05-01", dt.date(2024, 5, 1), INF, -INF, NAN)}) == 8
+
+
+def test_hashes_do_not_change() -> None:
+    """Filters that were stored stay readable: hashes are the same in every process and release."""
+    assert [monoids.stable_hash(v) % 10**6 for v in (0, -1, 0.5, "sash", b"sash", 2**64)] == [
+        607535, 443936, 378133, 354391, 279271, 772052,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, [1], (1, 2), {1}, np.timedelta64(1, "s"), pd.NaT], ids=repr)
+def test_what_has_no_stable_hash(value: Any) -> None:
+    """What cannot be hashed is refused, with what can."""
+    with pytest.raises(KindError, match="has no stable hash; give an int, float, str"):
+        monoids.stable_hash(value)
+
+
+@pytest.mark.parametrize("value", [10**5000, Decimal("1e5000"), Decimal("1e999999")], ids=["int", "Decimal", "long"])
+def test_what_is_too_long_to_hash(value: Any) -> None:
+    """Numbers of thousands of digits are refused rather than written out."""
+    with pytest.raises(ArgumentError, match="too long"):
+        monoids.stable_hash(value)
+
+
+@pytest.mark.parametrize("capacity, error", [(1, 0.5), (100, None), (1000, 0.001), (3000, 0.2)])
+def test_bloom_by_capacity(capacity: int, error: float | None) -> None:
+    """A filter of a capacity errs no oftener than asked, and never the other way round."""
+    monoid = monoids.bloom(capacity=capacity, error=error)
+    found = answer(monoid, range(capacity))
+    bits = math.ceil(-capacity * math.log(error or 0.01) / math.log(2) ** 2)
+    assert found.size % 64 == 0 and bits <= found.size < bits + 64
+    assert found.hashes == max(1, round(found.size / capacity * math.log(2)))
+    assert all(value in found for value in range(capacity))
+    assert sum(value in found for value in range(10**6, 10**6 + 5000)) <= 5000 * 1.5 * (error or 0.01) + 5
+
+
+def test_blooms_compare_and_print() -> None:
+    """Filters are equal by bits and hashes, and say how full they are."""
+    one, two = answer(monoids.bloom(capacity=100), "ab"), answer(monoids.bloom(capacity=100), "ba")
+    assert one == two and hash(one) == hash(two) and pickle.loads(pickle.dumps(one)) == one
+    assert one != monoids.bloom(capacity=100).empty() and one != one.bits
+    assert monoids.Bloom(bytes(8), 3) != monoids.Bloom(bytes(8), 4)
+    assert repr(monoids.Bloom(b"\3" + bytes(7), 3)) == "Bloom(2 of 64 bits set)"
+    assert repr(monoids.bloom().empty()) == "Bloom(0 of 16384 bits set)"
+
+
+@pytest.mark.parametrize("lg_k", [4, 11, 14])
+@pytest.mark.parametrize("distinct", [1, 10, 300, 20_000])
+def test_hyperloglog_is_near(lg_k: int, distinct: int) -> None:
+    """The estimate is within four standard errors, however often values are repeated."""
+    monoid = monoids.hyperloglog(lg_k=lg_k)
+    registers = np.zeros(1 << lg_k, np.uint8)
+    for value in range(distinct):  # the union of the values' registers, without copying them all
+        hashed = monoids.stable_hash(value)
+        rank = 65 - lg_k - ((hashed & ((1 << (64 - lg_k)) - 1)).bit_length())
+        index = hashed >> (64 - lg_k)
+        registers[index] = max(registers[index], rank)
+    if distinct <= 300:
+        assert reduce(monoid.combine, lifted(monoid, [*range(distinct), 0])) == registers.tobytes()
+    estimate = monoid.lower(registers.tobytes())
+    assert isinstance(estimate, int) and abs(estimate - distinct) <= 4 * 1.04 / math.sqrt(1 << lg_k) * distinct + 0.5
+
+
+def test_hyperloglog_at_its_ends() -> None:
+    """No register set is none; all of them full is more than any hash can tell."""
+    assert monoids.hyperloglog().lower(bytes(2048)) == 0
+    assert monoids.hyperloglog(lg_k=4).lower(bytes([60] * 16)) > 2**60

@@ -1,0 +1,1 @@
+"""What must be answered, recomputed from scratch; none of this imports sash."""

@@ -1,0 +1,225 @@
+"""Pipeline files: what is read, and every mistake with its line; no JVM."""
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from sash.errors import SashError
+from sash.pipeline.config.read import PipelineFileError, parse, read
+from sash.pipeline.config.starter import STARTER
+
+GOOD = """
+name = "payments"
+mode = "streaming"
+checkpoint = "out/checkpoint"
+trigger = "10 seconds"
+
+[source]
+format = "json"
+path = "in/"
+schema = "card string, at timestamp, amount double"
+watermark = "10 minutes"
+[source.options]
+maxFilesPerTrigger = 1
+start = 2026-01-01T00:00:00Z
+
+[[steps]]
+where = "amount > 0"
+[[steps]]
+select = ["card", "at", "amount * 1.1 as amount"]
+
+[quarantine]
+path = "out/quarantine"
+ahead = "1 hour"
+ahead_of = "arrived"
+null_keys = "quarantine"
+
+[rolling]
+keys = ["card"]
+time = "at"
+windows = ["1h", "24h"]
+every = "1 minute"
+emit = "update"
+lateness = "2 hours"
+[rolling.aggs]
+n = "count()"
+total = "sum(amount)"
+
+[sink]
+format = "upsert"
+path = "out/results"
+
+[spark]
+master = "local[2]"
+[spark.conf]
+"spark.sql.shuffle.partitions" = 2
+spark.ui.enabled = true
+
+[view]
+column = "total_1h"
+"""
+
+
+def mistakes(text, *overrides):
+    """Give the lines that tell what is wrong."""
+    with pytest.raises(PipelineFileError) as raised:
+        parse(text, overrides=overrides)
+    return str(raised.value).splitlines()
+
+
+def changed(old, new):
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_file_is_read():
+    pipeline = parse(GOOD)
+    assert (pipeline.name, pipeline.mode, pipeline.trigger) == ("payments", "streaming", "10 seconds")
+    assert pipeline.source.columns == "card string, at timestamp, amount double"
+    assert pipeline.source.options == {"maxFilesPerTrigger": 1, "start": "2026-01-01T00:00:00+00:00"}
+    assert [step.where for step in pipeline.steps] == ["amount > 0", None]
+    assert repr(pipeline.rolling.aggs) == "{'n': count(), 'total': sum('amount')}"
+    assert pipeline.rolling.asked.lateness == "2 hours"
+    assert pipeline.spark.conf == {"spark.sql.shuffle.partitions": 2, "spark.ui.enabled": True}
+    assert pipeline.view.column == "total_1h"
+
+
+def test_one_name_is_a_list_of_one():
+    pipeline = parse(changed('keys = ["card"]', 'keys = "card"').replace('["1h", "24h"]', '"1h"'))
+    assert (pipeline.rolling.keys, pipeline.rolling.windows) == (["card"], ["1h"])
+
+
+def test_a_file_without_a_name_has_that_of_its_file(tmp_path):
+    (tmp_path / "trips.toml").write_text(changed('name = "payments"\n', ""))
+    assert read(tmp_path / "trips.toml").name == "trips"
+
+
+def test_the_starter_is_a_pipeline():
+    assert parse(STARTER).source.format == "demo"
+
+
+def test_the_files_in_the_documentation_are_pipelines():
+    """Every block of TOML in docs/pipeline.md is a whole file, or the aggregates of one."""
+    page = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        if "[source]" in block:
+            assert parse(block).mode == "streaming"
+        else:
+            own = re.sub(r"(?m)^(mine|yours) = .*$", "", block)
+            assert len(parse(GOOD.split("n = ")[0] + own + GOOD[GOOD.index("\n[sink]") :]).rolling.aggs) == 5
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ('name = "payments"', "name = 3", "2: name: 3 is no text; give text in quotes."),
+        ('"streaming"', '"steaming"', "3: mode: 'steaming' is not known; give 'streaming', 'batch' or"),
+        ("checkpoint =", "chekpoint =", "4: chekpoint: there is no such key; did you mean `checkpoint`?"),
+        ('"10 seconds"', '"1 month"', "5: trigger: '1 month' has no fixed length; give days, such as 30d for a month."),
+        ('"10 minutes"', '"-1s"', "11: source.watermark: '-1s' is negative; give a duration that is not."),
+        ('"amount > 0"', "true", "17: steps[0].where: True is no text; give text in quotes."),
+        ('where = "amount > 0"', "", "16: steps[0]: a step has one of where and select; give exactly one."),
+        ("[[steps]]\nselect =", "selct =", "18: steps[0].selct: there is no such key; did you mean `select`?"),
+        ('ahead = "1 hour"', "", "24: quarantine.ahead_of: it says of what, but not how far; give ahead too."),
+        ('"out/quarantine"', '"s3://x"', "22: quarantine.path: 's3://x' is no path that Python can rename files at"),
+        ('null_keys = "quarantine"', 'null_keys = "x"', "25: quarantine.null_keys: 'x' is not known; give 'keep' or"),
+        ('time = "at"', "", "27: rolling.time: it is missing; give the column that says when a row happened."),
+        ('keys = ["card"]', 'keys = ["a", 1]', "28: rolling.keys[1]: 1 is no text; give text in quotes."),
+        ('"24h"]', '"24 hors"]', "30: rolling.windows[1]: '24 hors' has a unit that is not known"),
+        ('["1h", "24h"]', '[\n"1h",\n"x"]', "32: rolling.windows[1]: 'x' is no duration; give one such as"),
+        ('windows = ["1h", "24h"]', "windos = 1", "30: rolling.windos: there is no such key; did you mean `windows`?"),
+        ('emit = "update"', 'emit = "never"', "32: rolling.emit: 'never' is not known; give one of arrival, final"),
+        ('"update"', '"arrival"', "32: rolling.emit: 'arrival' is for rows, and every= has boundaries"),
+        ("sum(amount)", "summ(amount)", "36: rolling.aggs.total: 'summ(amount)' names no aggregate summ;"),
+        ('"count()"', "1", '35: rolling.aggs.n: 1 is no text; give a call such as "sum(amount)".'),
+        ('path = "out/results"', "", "38: sink.path: it is missing, and format = 'upsert' writes files; give a path."),
+        ('path = "out/results"', 'path = "x"\noptions = {bucket = 1}', "41: sink.options.bucket: there is no such"),
+        ('column = "total_1h"', "colum = 1", "49: view.colum: there is no such key; did you mean `column`?"),
+        ("[view]", "[origin]", "48: origin: there is no such key; leave it out."),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(old, new, said):
+    told = mistakes(changed(old, new))
+    assert [line for line in told if line.startswith(f"pipeline.toml:{said}")], told
+    assert all(re.match(r"pipeline\.toml:\d+: .+: .+[.?]$", line) for line in told)
+
+
+def test_all_mistakes_are_told_in_the_order_of_lines():
+    text = changed('"1h"', '"1x"').replace("count()", "cnt()").replace('format = "json"', 'format = "json"\nx = 1')
+    text = text.replace('watermark = "10 minutes"\n', "")
+    told = mistakes(text)
+    places = [int(line.split(":")[1]) for line in told]
+    assert [line.split(": ")[1] for line in told] == [
+        "source.watermark", "source.x", "rolling.windows[0]", "rolling.aggs.n",
+    ]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_streams_need_what_batches_do_not():
+    """A stream has a checkpoint, a watermark and, of files, a schema."""
+    text = "[source]\nformat = 'json'\npath = 'in'\n[rolling]\ntime = 'at'\nwindows = '1h'\n"
+    text += "[rolling.aggs]\nn = 'count()'\n[sink]\nformat = 'console'"
+    assert [line.split(": ")[1] for line in mistakes(text)] == ["checkpoint", "source.watermark", "source.schema"]
+    assert parse("mode = 'batch'\n" + text).mode == "batch"
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("a = ", "pipeline.toml:1: this is no TOML: invalid value."),
+        ("a = 1\n[b\nc = 2", "pipeline.toml:2: this is no TOML: expected ']' at the end of a table declaration."),
+        ("a = 1\n\na = 2", "pipeline.toml:3: this is no TOML: cannot overwrite a value."),
+        ('a = 1\nb = """x\n', "pipeline.toml:2: this is no TOML:"),
+    ],
+)
+def test_what_is_no_toml_is_told_with_its_line(text, said):
+    assert mistakes(text)[0].startswith(said)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(PipelineFileError, match=r"nowhere\.toml: no such file or directory; give the path of"):
+        read("nowhere.toml")
+
+
+def test_overrides_come_before_what_the_file_says():
+    pipeline = parse(
+        GOOD,
+        overrides=[
+            "mode=batch", "sink.path=out/other", "rolling.lateness=3h", 'rolling.windows=["2h"]',
+            "steps.0.where=amount > 1", 'spark.conf."spark.ui.port"=4050', "name=2026-01-01",
+            "source.options.maxFilesPerTrigger=7",
+        ],
+    )  # fmt: skip
+    assert (pipeline.mode, pipeline.sink.path, pipeline.name) == ("batch", "out/other", "2026-01-01")
+    assert (pipeline.rolling.lateness, pipeline.rolling.windows) == ("3h", ["2h"])
+    assert pipeline.steps[0].where == "amount > 1"
+    assert pipeline.spark.conf["spark.ui.port"] == 4050
+    assert pipeline.source.options["maxFilesPerTrigger"] == 7
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ("rolling.emit=never", "pipeline.toml with --set: rolling.emit: 'never' is not known"),
+        ("steps.0.where=true", "pipeline.toml with --set: steps[0].where: True is no text"),
+        ("sink.pth=x", "pipeline.toml with --set: sink.pth: there is no such key; did you mean `path`?"),
+        ("rolling.emit", "--set rolling.emit: it is no key with a value; give one such as rolling.lateness=1h."),
+        ("=3", "--set =3: it is no key with a value"),
+        ("steps.9.where=x", "--set steps.9.where=x: there is nothing at 9 that could be set"),
+        ("name.x=1", "--set name.x=1: there is nothing at x that could be set"),
+    ],
+)
+def test_a_wrong_override_is_not_blamed_on_a_line(given, said):
+    assert mistakes(GOOD, given)[0].startswith(said)
+
+
+def test_the_error_holds_the_mistakes_and_travels():
+    with pytest.raises(SashError) as raised:
+        parse(changed('"1h"', '"1x"'))
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert error.mistakes == raised.value.mistakes
+    assert error.mistakes[0].path == ("rolling", "windows", 0)

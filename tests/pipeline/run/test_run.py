@@ -1,0 +1,290 @@
+"""Pipelines on Spark: the same file as a stream and as a batch, rows that cannot be used, ends and failures."""
+
+import json
+import threading
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sash.pipeline.config.read import PipelineFileError, parse
+from sash.pipeline.run import run as run_module
+from sash.pipeline.run.dataframes import frames_of
+from sash.pipeline.run.error_text import PipelineError
+from sash.pipeline.run.run import run
+from sash.spark import read_upserted, upserted_table
+
+PAYMENTS = """
+name = "payments"
+mode = "available-now"
+finish = true
+[source]
+format = "demo"
+watermark = "1 minute"
+[source.options]
+rows = 4_000
+rows_per_batch = 2_000
+keys = 10
+[rolling]
+keys = ["card"]
+time = "ts"
+id = "id"
+windows = ["5m"]
+emit = "final"
+lateness = "15 minutes"
+buckets = 2
+[rolling.aggs]
+n = "count()"
+total = "sum(amount)"
+[sink]
+format = "parquet"
+"""
+
+RECORDS = """
+name = "records"
+mode = "available-now"
+finish = true
+[source]
+format = "json"
+schema = "card string, at timestamp, amount long"
+watermark = "1 minute"
+[source.options]
+maxFilesPerTrigger = 1
+[[steps]]
+where = "amount > 0"
+[[steps]]
+select = ["*", "amount * 2 AS double"]
+[quarantine]
+ahead = "1 hour"
+null_keys = "quarantine"
+[rolling]
+keys = ["card"]
+time = "at"
+windows = ["1h"]
+every = "30 minutes"
+emit = "update"
+lateness = "1 day"
+buckets = 2
+[rolling.aggs]
+total = "sum(double)"
+[sink]
+format = "upsert"
+"""
+
+GOOD = [
+    {"card": "a", "at": "2026-01-01T00:10:00Z", "amount": 1},
+    {"card": "b", "at": "2026-01-01T00:20:00Z", "amount": 2},
+    {"card": "a", "at": "2026-01-01T00:40:00Z", "amount": 3},
+    {"card": "a", "at": "2026-01-01T00:50:00Z", "amount": -3},
+]
+BAD = {
+    "malformed": ['{"card": "a", "at": ', '{"card": "a", "at": "yesterday", "amount": 1}'],
+    "null_time": ['{"card":"a","amount":1}'],
+    "ahead": ['{"card":"a","at":"9000-01-01T00:00:00Z","amount":1}'],
+    "null_key": ['{"at":"2026-01-01T00:00:00Z","amount":1}'],
+}
+
+
+def pipeline(text, place, **changed):
+    """Give a pipeline whose files are in a place of their own."""
+    given = {"checkpoint": place / "checkpoint", "sink.path": place / "results", **changed}
+    return parse(text, overrides=[f"{name}={value}" for name, value in given.items()])
+
+
+def in_order(table):
+    return table.sort_by([(name, "ascending") for name in table.column_names])
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Two files of records, the second with all kinds of bad ones among the good."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text("\n".join(json.dumps(row) for row in GOOD[:2]))
+    rest = [json.dumps(row) for row in GOOD[2:]]
+    (tmp_path / "in" / "2.json").write_text("\n".join([*rest, *(line for lines in BAD.values() for line in lines)]))
+    return {"source.path": tmp_path / "in"}
+
+
+def test_the_same_file_gives_the_same_rows_as_a_stream_and_as_a_batch(spark, tmp_path):
+    """Each event's windows, final: what the stream gives in several micro-batches the batch gives at once."""
+    seen = []
+    outcome = run(pipeline(PAYMENTS, tmp_path), spark=spark, on_progress=seen.append)
+    assert (outcome.rows_in, outcome.emitted, outcome.late, outcome.stopped) == (4_000, 4_000, 0, False)
+    assert [progress.rows for progress in seen if progress.rows] == [2_000, 2_000]
+    assert [progress.batch for progress in seen] == list(range(outcome.batches))
+    assert seen[0].watermark is None and seen[1].watermark is not None
+    assert 0 < seen[1].live_keys <= 10 and seen[1].state_bytes > 0
+    backfill = run(
+        pipeline(PAYMENTS, tmp_path, mode="batch", **{"sink.path": tmp_path / "batch"}),
+        spark=spark,
+        on_progress=seen.append,
+    )
+    assert (backfill.rows_in, backfill.emitted, backfill.batches) == (4_000, 4_000, 1)
+    assert seen[-1].value is not None
+    stream, batch = (spark.read.parquet(str(tmp_path / name)).toArrow() for name in ("results", "batch"))
+    assert in_order(stream.select(batch.column_names)) == in_order(batch)
+
+
+@pytest.mark.parametrize("mode", ["available-now", "batch"])
+def test_rows_that_cannot_be_used_are_set_aside(spark, tmp_path, records, mode):
+    """Counted by reason and kept as text, whatever is wrong with them; the rest goes on."""
+    aside = {"quarantine.path": tmp_path / "aside"}
+    outcome = run(pipeline(RECORDS, tmp_path, mode=mode, **records, **aside), spark=spark)
+    assert (outcome.rows_in, outcome.quarantined) == (8, 5)  # the step took one, and no malformed record
+    kept = pq.read_table(tmp_path / "aside").to_pylist()
+    assert sorted(row["reason"] for row in kept) == sorted(reason for reason, lines in BAD.items() for _ in lines)
+    assert {row["row"] for row in kept if row["reason"] == "malformed"} == set(BAD["malformed"])
+    (ahead,) = (json.loads(row["row"]) for row in kept if row["reason"] == "ahead")
+    assert ahead == {"card": "a", "at": "9000-01-01T00:00:00.000Z", "amount": 1, "double": 2}
+    assert {row["batch"] for row in kept} == ({1} if mode == "available-now" else {-1})
+    results = upserted_table(tmp_path / "results").to_pylist()
+    assert [row["total_1h"] for row in sorted(results, key=lambda row: (row["card"], row["window_end"]))] == [
+        *(2, 8, 6),
+        *(4, 4),
+    ]
+
+
+def test_a_micro_batch_that_is_repeated_sets_rows_aside_once(spark, tmp_path, records):
+    """The sink fails after bad rows were written; the next run removes them, reads again, and gives each once."""
+    at_once = RECORDS.replace('every = "30 minutes"\n', "")  # results come with their rows
+    aside = {"quarantine.path": tmp_path / "aside", "source.options.maxFilesPerTrigger": 2}
+    (tmp_path / "file").touch()
+    broken = {"sink.path": tmp_path / "file" / "results.db", "sink.options.table": "totals"}
+    with pytest.raises(PipelineError, match=r"^records: target: .*file/results.db' cannot be written: ") as raised:
+        run(pipeline(at_once, tmp_path, **records, **aside, **broken), spark=spark)
+    assert "\n" not in str(raised.value)
+    assert raised.value.__cause__ is not None
+    assert len(list((tmp_path / "aside").rglob("*.parquet"))) >= 1
+    outcome = run(pipeline(at_once, tmp_path, **records, **aside), spark=spark)
+    assert (outcome.rows_in, outcome.quarantined) == (8, 5)
+    assert pq.read_table(tmp_path / "aside").num_rows == 5
+    assert sorted(upserted_table(tmp_path / "results")["total_1h"].to_pylist()) == [2, 4, 8]
+
+
+def test_without_a_path_bad_rows_are_counted_and_null_keys_may_stay(spark, tmp_path, records):
+    changed = {"mode": "batch", "quarantine.null_keys": "keep", "sink.path": tmp_path / "results.sqlite"}
+    outcome = run(pipeline(RECORDS, tmp_path, **records, **changed, **{"sink.options.table": "totals"}), spark=spark)
+    assert (outcome.rows_in, outcome.quarantined, outcome.emitted) == (8, 4, 7)
+
+
+def test_csv_tells_malformed_records_too(spark, tmp_path):
+    """A value of a wrong type, and a line that ends too soon, also where the missing column is read by nothing."""
+    (tmp_path / "in").mkdir()
+    rows = ["a,2026-01-01T00:10:00Z,1,7", "a,2026-01-01T00:20:00Z,two,7", "a,2026-01-01T00:20:00Z,2"]
+    (tmp_path / "in" / "1.csv").write_text("\n".join(rows))
+    changed = {"source.format": "csv", "source.path": tmp_path / "in", "mode": "batch"}
+    columns = {"source.schema": "card string, at timestamp, amount long, other int"}
+    outcome = run(pipeline(RECORDS, tmp_path, **changed, **columns), spark=spark)
+    assert (outcome.rows_in, outcome.quarantined) == (3, 2)
+
+
+def test_a_stream_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
+    """Each row counts once over both runs, and what waits for the watermark comes out at the end of the second."""
+    stop, seen = threading.Event(), []
+
+    def heard(progress):
+        seen.append(progress)
+        stop.set()
+
+    changed = {"mode": "streaming", "sink.format": "upsert", "source.options.rows_per_batch": 1_000}
+    first = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, on_progress=heard, stop=stop)
+    assert first.stopped
+    assert 0 < first.rows_in < 4_000
+    second = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, once=True)
+    assert not second.stopped
+    assert first.rows_in + second.rows_in >= 4_000  # a micro-batch that was under way comes again
+    assert read_upserted(spark, tmp_path / "results").count() == 4_000
+    third = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, once=True)
+    assert (third.rows_in, third.emitted) == (0, 0)
+
+
+def test_only_micro_batches_are_told(tmp_path):
+    """A stream that waits says so every ten seconds under the number of the micro-batch to come, and is not heard."""
+    waits, works = {"triggerExecution": 0, "latestOffset": 0}, {"triggerExecution": 500, "addBatch": 400}
+    happened = [(7, "00:00:00", works), (8, "00:00:10", waits), (8, "00:00:20", waits), (8, "00:00:25", works)]
+    told = [
+        SimpleNamespace(
+            batchId=batch, timestamp=at, json=json.dumps({"batchId": batch, "timestamp": at, "durationMs": ms})
+        )
+        for batch, at, ms in happened
+    ]
+    seen = []
+    going = run_module._Run(pipeline(PAYMENTS, tmp_path), None, seen.append, threading.Event())
+    for count in range(1, len(told) + 1):
+        going._tell(SimpleNamespace(lastProgress=told[count - 1], recentProgress=told[:count]))
+    assert [progress.batch for progress in seen] == [7, 8]
+    assert going.outcome.batches == 2
+
+
+def test_what_was_stopped_before_it_began_does_nothing(spark, tmp_path):
+    stop = threading.Event()
+    stop.set()
+    assert run(pipeline(PAYMENTS, tmp_path), spark=spark, stop=stop).stopped
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_batch_can_be_stopped(spark, tmp_path):
+    """Its jobs are cancelled, and nothing is told of them."""
+    stop = threading.Event()
+    stop.set()
+    changed = {"mode": "batch", "source.options.rows": 3_000_000, "rolling.aggs.all": "collect_list(amount)"}
+    outcome = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, stop=stop)
+    assert (outcome.stopped, outcome.batches) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"rolling.keys": "crad"}, ["rolling.keys[0]: there is no column 'crad'; the rows have ts, arrival, card"]),
+        (
+            {"rolling.time": "at", "rolling.aggs.top": "max(price)"},
+            ["rolling.time: there is no column 'at'", "rolling.aggs.top: there is no column 'price'"],
+        ),
+        ({"rolling.time": "id"}, ["rolling.time: The event time `id` has the invalid type"]),
+        ({"rolling.aggs.top": "sum(merchant)"}, ["rolling.aggs.top: the column 'merchant' holds string"]),
+        ({"steps": '[{where = "amuont > 0"}]'}, ["steps[0].where: A column, variable, or function parameter"]),
+        ({"steps": '[{select = ["ts", "1 +"]}]'}, ["steps[0].select: Syntax error"]),
+        ({"source.options.kind": "parcels"}, ["source.options.kind: 'parcels' is not known; give one of payments"]),
+        ({"source.options.row": 1}, ["source.options.row: the source demo has no such option; did you mean rows?"]),
+        ({"source.format": "jsn"}, ["source.format: Failed to find the data source: jsn."]),
+        ({"source": '{table = "nowhere", watermark = "1s"}'}, ["source.table: The table or view `nowhere` cannot be"]),
+        ({"source": '{format = "json", path = "/nowhere", schema = "a int", watermark = "1s"}'}, ["source.path: Path"]),
+        ({"source": '{format = "json", path = "/", schema = "a b c", watermark = "1s"}'}, ["source.schema: Syntax"]),
+        ({"view.column": "total"}, ["view.column: there is no column 'total'; the results have card, ts, id, n_5m"]),
+        ({"quarantine": '{ahead = "1h", ahead_of = "x"}'}, ["quarantine.ahead_of: there is no column 'x'"]),
+    ],
+)  # fmt: skip
+def test_what_only_spark_can_tell_is_told_with_the_key(spark, tmp_path, changed, said):
+    with pytest.raises(PipelineFileError) as raised:
+        frames_of(pipeline(PAYMENTS, tmp_path, **changed), spark, streaming=True)
+    told = str(raised.value).splitlines()
+    assert len(told) == len(said)
+    for line, wanted in zip(told, said, strict=True):
+        assert line.split(": ", 1)[1].startswith(wanted), line
+        assert "__sash" not in line
+
+
+def test_the_upsert_is_refused_before_anything_runs(spark, tmp_path):
+    changed = {"sink.format": "upsert", "sink.options.keys": '["card", "nothing"]'}
+    with pytest.raises(PipelineFileError, match=r"sink\.options\.keys: there is no column 'nothing'"):
+        run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
+
+
+def test_an_sqlite_file_wants_a_table(spark, tmp_path):
+    changed = {"sink.format": "upsert", "sink.path": tmp_path / "results.sqlite"}
+    with pytest.raises(PipelineFileError, match=r"sink\.path: a table in it is needed; give one by options, as in"):
+        run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
+
+
+def test_a_table_is_a_source_and_a_sink(spark, tmp_path):
+    """By its name, in a batch."""
+    rows = pa.table({"card": ["a", "a"], "ts": pa.array([0, 60 * 10**6], pa.timestamp("us", "UTC")), "amount": [1, 2]})
+    spark.createDataFrame(rows.to_pandas()).createOrReplaceTempView("pipeline_rows")
+    changed = {"source": '{table = "pipeline_rows"}', "sink.table": "pipeline_results", "mode": "batch"}
+    made = pipeline(PAYMENTS.replace('id = "id"\n', ""), tmp_path, **changed)
+    try:
+        assert run(made, spark=spark).emitted == 2
+        assert sorted(row.total_5m for row in spark.table("pipeline_results").collect()) == [1, 3]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS pipeline_results")

@@ -1,0 +1,190 @@
+"""The parts of a pipeline that need no JVM: failures in a sentence, rows set aside, the size of a state."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types as spark
+
+from sash.errors import ArgumentError
+from sash.pipeline.config.read import parse
+from sash.pipeline.run.error_text import told
+from sash.pipeline.run.quarantine import divided, tidy
+from sash.pipeline.run.state_size import estimate
+from sash.spark.stream.query import plan_of
+
+QUERY = "Query payments [id = 59d25d6b, runId = 0ba98368] terminated with exception: "
+AROUND = "\n=== Streaming Query ===\nIdentifier: payments [id = 59d25d6b]\nCurrent State: ACTIVE\n"
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g(x: 1)\n'
+
+
+JAVA = "An error occurred while calling o7.save.\n: org.apache.spark."
+LOST = "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in "
+LOST += "stage 1.0 (TID 1) (localhost executor driver): org.apache.spark.SparkException: "
+
+CAUSES = {
+    "a sentence": ("plain", "plain."),
+    "nothing": ("", "ValueError."),
+    "a column": (
+        "[A_B.C] There is no `x`. Did you mean `y`? SQLSTATE: 42703; line 1 pos 0;\n'Filter",
+        "There is no `x`. Did you mean `y`?",
+    ),
+    "syntax": (
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near 'c'. SQLSTATE: 42601 (line 1, pos 4)\n\n== SQL ==",
+        "Syntax error at or near 'c'.",
+    ),
+    "a stream": (
+        f"[STREAM_FAILED] {QUERY}[X] It is gone. SQLSTATE: 42K03 SQLSTATE: XXKST{AROUND}",
+        "It is gone.",
+    ),
+    "a sink of ours": (
+        f"[FAILED] {QUERY}[Y] Reason: {TRACEBACK}sash.errors.ArgumentError: target: 'x' is bad.\n SQLSTATE: 3{AROUND}",
+        "target: 'x' is bad.",
+    ),
+    "a worker": (
+        f"An exception was thrown:\n{TRACEBACK}ValueError: no.\n\nDuring ...\n{TRACEBACK}KeyError: 'x'\n",
+        "KeyError: 'x'.",
+    ),
+    "files": (
+        ": org.apache.hadoop.fs.ParentNotDirectoryException: Parent path is not a directory: file:/a\n\tat x.Y(Z:1)",
+        "ParentNotDirectoryException: Parent path is not a directory: file:/a.",
+    ),
+    "a task": (
+        f"{LOST}[WRITE] No. SQLSTATE: 58030\n\tat a.B.c\nCaused by: java.io.IOException: No space left on device\n\tat",
+        "No space left on device.",
+    ),
+    "a format": (
+        f"{JAVA}SparkClassNotFoundException: [X] Failed to find jsn. SQLSTATE: 42K02\n\tat x\n"
+        "Caused by: java.lang.ClassNotFoundException: jsn.DefaultSource\n\tat y",
+        "Failed to find jsn.",
+    ),
+}
+
+
+@pytest.mark.parametrize("text, said", CAUSES.values(), ids=CAUSES)
+def test_the_cause_of_a_failure_is_one_sentence(text, said):
+    """Without error classes, states, stacks and what wraps it."""
+    assert told(ValueError(text)) == said
+
+
+def test_errors_of_ours_are_told_as_they_are():
+    assert told(ArgumentError("keys: [X] SQLSTATE: 00000")) == "keys: [X] SQLSTATE: 00000"
+
+
+# --- quarantine ------------------------------------------------------------------------------------
+
+
+def batch(*rows):
+    """Give rows of (value, reason) as a task gets them."""
+    values, reasons = [value for value, _ in rows], [reason for _, reason in rows]
+    texts = [None if reason is None else json.dumps(value) for value, reason in rows]
+    columns = [pa.array(values, pa.int64()), pa.array(reasons, pa.string()), pa.array(texts, pa.string())]
+    return pa.RecordBatch.from_arrays(columns, names=["c0", "c1", "c2"])
+
+
+def test_rows_with_a_reason_are_set_aside(tmp_path):
+    """The good go on under their names, the others into one file."""
+    batches = [batch((1, None), (2, "ahead")), batch((3, None)), batch((4, "malformed"), (5, "null_time"))]
+    good = list(divided(str(tmp_path), ["n"], iter(batches)))
+    assert [row for part in good for row in part.to_pylist()] == [{"n": 1}, {"n": 3}]
+    assert files_in(tmp_path) == {"batch=-1/part-00000.parquet"}
+    assert pq.read_table(tmp_path).to_pylist() == [
+        {"reason": "ahead", "row": "2", "batch": -1},
+        {"reason": "malformed", "row": "4", "batch": -1},
+        {"reason": "null_time", "row": "5", "batch": -1},
+    ]
+
+
+def test_without_bad_rows_there_is_no_file(tmp_path):
+    assert sum(part.num_rows for part in divided(str(tmp_path), ["n"], iter([batch((1, None)), batch()]))) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_fails_leaves_nothing_and_its_repetition_writes_over(tmp_path):
+    """A file has its name only when it is whole, and a second attempt gives the same one."""
+
+    def failing():
+        yield batch((1, "ahead"))
+        raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        list(divided(str(tmp_path), ["n"], failing()))
+    assert files_in(tmp_path) == set()
+    for _ in range(2):
+        list(divided(str(tmp_path), ["n"], iter([batch((1, "ahead"), (2, "ahead"))])))
+    assert pq.read_table(tmp_path).num_rows == 2
+
+
+def pipeline(tmp_path, **more):
+    changed = {"checkpoint": tmp_path / "checkpoint", "quarantine.path": tmp_path / "aside", **more}
+    text = """
+    [source]
+    format = "demo"
+    watermark = "10 minutes"
+    [rolling]
+    keys = ["card"]
+    time = "ts"
+    windows = ["1h"]
+    [rolling.aggs]
+    total = "sum(amount)"
+    [sink]
+    format = "console"
+    """
+    return parse(text, overrides=[f"{key}={value}" for key, value in changed.items()])
+
+
+def test_what_a_stream_will_write_again_is_removed(tmp_path):
+    """Of its own files those after the last commit; another query's stay, and so does all before."""
+    written = {
+        "batch=0/part-aaaaaaaa-00000.parquet", "batch=1/part-aaaaaaaa-00000.parquet",
+        "batch=2/part-aaaaaaaa-00000.parquet", "batch=2/.part-aaaaaaaa-00001.parquet.x",
+        "batch=2/part-bbbbbbbb-00000.parquet", "batch=-1/part-00000.parquet",
+    }  # fmt: skip
+    for name in written:
+        (tmp_path / "aside" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "aside" / name).touch()
+    (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
+    tidy(pipeline(tmp_path), streaming=True)
+    assert files_in(tmp_path / "aside") == written  # no query has run: whatever is there is another's
+    (tmp_path / "checkpoint" / "metadata").write_text('{"id": "aaaaaaaa-1111"}')
+    for number in (0, 1):
+        (tmp_path / "checkpoint" / "commits" / str(number)).touch()
+    tidy(pipeline(tmp_path), streaming=True)
+    gone = {"batch=2/part-aaaaaaaa-00000.parquet", "batch=2/.part-aaaaaaaa-00001.parquet.x"}
+    assert files_in(tmp_path / "aside") == written - gone
+    tidy(pipeline(tmp_path), streaming=False)
+    assert files_in(tmp_path / "aside") == written - gone - {"batch=-1/part-00000.parquet"}
+
+
+def files_in(root):
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+
+# --- the end, and the size of a state ----------------------------------------------------------------
+
+
+SCHEMA = spark.StructType().add("card", "string").add("ts", "timestamp").add("amount", "long").add("note", "string")
+
+
+def plan(tmp_path, **more):
+    asked = pipeline(tmp_path, **{f"rolling.{name}": value for name, value in more.items()}).rolling.asked
+    return plan_of(SCHEMA, asked, None)
+
+
+def test_the_state_of_rows_follows_the_rate(tmp_path):
+    """A window of 1 h, 2 h of lateness, 10 min of delay, at 10 rows a second of 32 bytes and 8 for a column."""
+    found = estimate(plan(tmp_path, emit="final", lateness="2h"), "10 minutes", rows_per_second=10, keys=5)
+    assert (found.span_seconds, found.entries, found.entry_bytes) == (11_400, 114_000, 40)
+    assert found.memory_bytes == 114_000 * 40
+    assert found.told()[0] == "114k rows held: 10 rows/s × 3 h 10 min"
+    carried = estimate(plan(tmp_path, emit="final", carry="note"), "0s", rows_per_second=10, keys=5)
+    assert carried.entry_bytes == 56
+
+
+def test_the_state_of_panes_follows_the_keys(tmp_path):
+    """A pane a minute for each key, however many rows there are; and never more panes than rows."""
+    made = plan(tmp_path, every="1 minute")
+    busy, idle = (estimate(made, "0s", rows_per_second=rate, keys=100) for rate in (1e6, 0.01))
+    assert (busy.pane_seconds, busy.entries, idle.entries) == (60, 6_100, 36)
+    assert busy.told()[0] == "6.1k panes held: 100 keys × panes of 1 min over 1 h"

@@ -1,0 +1,59 @@
+"""Monoids that run in Python, on Spark's workers; Spark must be told what they give.
+
+These need monoids that run in Python in `sash.rolling`.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash import Monoid, SashError
+from sash.spark import rolling
+from support.spark_events import assert_same, events, frame
+
+
+def texts() -> Monoid:
+    return Monoid(identity="", combine=lambda a, b: a + b, lift=str, column="x", name="texts", returns="string")
+
+
+def pairs() -> Monoid:
+    return Monoid(
+        identity=(),
+        combine=lambda a, b: a + b,
+        lift=lambda x: (x,),
+        lower=list,
+        column="x",
+        name="pairs",
+        returns=pa.list_(pa.int64()),
+    )
+
+
+def asked(**aggs: Monoid) -> dict[str, Any]:
+    return {"keys": ["text"], "time": "t", "windows": [30, 300], "aggs": aggs}
+
+
+def test_functions_travel_and_order_is_kept(spark, small):
+    """Joined strings, which hide nothing: lost, repeated and reordered rows all show."""
+    table = events(3, distinct=True, skewed=True)
+    options = asked(all=texts())
+    got = rolling(frame(spark, table), **options)
+    assert got.schema["all_30"].dataType.simpleString() == "string"
+    assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
+
+
+def test_results_of_any_declared_type(spark, small):
+    """Lists come out as arrays, beside aggregates that the engine knows itself."""
+    table = events(5, 60, distinct=True)
+    options = asked(values=pairs(), n=sash.monoids.count())
+    got = rolling(frame(spark, table), **options)
+    assert got.schema["values_30"].dataType.simpleString() == "array<bigint>"
+    assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
+
+
+def test_a_type_that_is_not_known_is_asked_for(spark):
+    """Spark plans before it runs, so that a result's type must be known then."""
+    unsaid = Monoid(identity="", combine=lambda a, b: a + b, lift=str, column="x", name="texts")
+    with pytest.raises(SashError, match=r"^aggs: the type of all_30 is not known .* give its monoid returns="):
+        rolling(frame(spark, events(1, 5)), **asked(all=unsaid))

@@ -1,0 +1,261 @@
+"""The log of a bucket: whose it is, how large its records are, what is read and written, and what stays in memory."""
+
+import math
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sash import CorruptStateError, Monoid, monoids
+from sash.keyed.spec import Asked
+from sash.spark.stream import log
+from sash.spark.stream.cache import Cache, Kept
+from sash.spark.stream.log import Head, Log
+from sash.spark.stream.plan import Plan
+from sash.spark.stream.query import plan_of
+from support.buckets.memory import MemoryStore
+from support.buckets.single import COUNT, Single, event, picked, plain
+from support.buckets.trial import COMMUTATIVE, Asking, Trial, letters
+
+ARRIVAL = Asking(aggs=COUNT, emit="arrival", sizes=(10**6,))
+
+# --- whose it is ----------------------------------------------------------------------------------
+
+OWN = Asking(emit="arrival", ids=int, retract=True)
+
+
+def own_plan(buckets: int = 1, **changed: Any) -> Plan:
+    """A plan with an aggregate of one's own, some of its words changed."""
+    words = OWN.engine_words() | {"aggs": {"n": monoids.count(), "text": letters("x")}} | changed
+    return plan_of(OWN.schema(), Asked.of(**words), buckets)
+
+
+def half_full() -> Single:
+    one = Single(OWN).become(own_plan())
+    one.run([event(10), event(11)])
+    return one
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "keys": {"keys": ["k", "c"]},
+    "windows": {"windows": ["1ms"]},
+    "emission": {"emit": "final"},
+    "late rows": {"late": "emit"},
+    "no deletes": {"retract": None},
+    "no ids": {"id": None},
+    "closed": {"closed": "left"},
+    "boundaries": {"every": "1ms", "emit": "final"},
+    "buckets": {"buckets": 2},
+    "fewer aggregates": {"aggs": {"n": monoids.count()}},
+    "another aggregate": {"aggs": {"n": monoids.sum("x"), "text": letters("x")}},
+    "another column": {"aggs": {"n": monoids.count(), "text": letters("c")}},
+    "another name": {"aggs": {"m": monoids.count(), "text": letters("x")}},
+    "another version": {"aggs": {"n": monoids.count(), "text": letters("x", version="2")}},
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=list(CHANGES))
+def test_the_state_of_another_definition_is_refused(changed):
+    """Before anything is read or written, and with a sentence that says what to do."""
+    one = half_full()
+    before = one.store.committed
+    with pytest.raises(CorruptStateError, match=r"^checkpoint: it is that of another definition \(.*\); give .*\.$"):
+        one.become(own_plan(**changed)).run([event(12)])
+    assert one.store.now == before
+
+
+def test_the_state_of_a_newer_sash_is_refused(monkeypatch):
+    """The version comes first: nothing else need be as it was."""
+    one = half_full()
+    head = one.head
+    with monkeypatch.context() as newer:
+        newer.setattr(log, "VERSION", 2)
+        one.store.now.head = head.to_bytes()
+    with pytest.raises(CorruptStateError, match=r"is of version 2, and this sash reads version 1; use the sash"):
+        one.run([event(12)])
+
+
+@pytest.mark.parametrize("head", [b"", b"\0\0\0\0", b"\1\0\0\0" + b"1", b"\2\0\0\0" + b"{}", b"\xff\0\0\0" + b"{"])
+def test_a_head_that_is_none_is_refused(head):
+    """Whatever the bytes are, there is a sentence."""
+    with pytest.raises(CorruptStateError, match=r"^checkpoint: the head of a bucket cannot be read"):
+        Head.from_bytes(head)
+
+
+def test_a_head_comes_back_as_it_was():
+    """Its records, its position and its timer."""
+    one = half_full()
+    head = one.head
+    assert Head.from_bytes(head.to_bytes()) == head
+    assert (head.next_seq, head.timer, len(head.entries)) == (1, *one.store.committed.timers, 1)
+
+
+def test_one_definition_has_one_fingerprint():
+    """A monoid that is made anew is the same by its name and version, and a size by its name."""
+    one, other = (Monoid(identity=0, combine=lambda a, b: a + b, column="x", name="own", returns="int64") for _ in "ab")
+    assert own_plan(aggs={"own": one}).fingerprint == own_plan(aggs={"own": other}).fingerprint
+    assert own_plan(windows=["1h"]).fingerprint == own_plan(windows=[timedelta(hours=1)]).fingerprint
+
+
+def test_on_error_may_change():
+    """It has no part in what is stored."""
+    assert picked(half_full().become(own_plan(on_error="raise")).run([event(12)]), "n_4000us") == [3]
+
+
+def test_lateness_may_grow():
+    """The horizon stays where it was until the watermark has made up for it, and no boundary is shown ahead of time."""
+    one = Single(Asking(aggs=COUNT, emit="update", every=10, sizes=(10,)))
+    one.run(plain(3))
+    assert picked(one.run(plain(11), 7), "window_end") == [10]
+    other = one.become(Asking(aggs=COUNT, emit="update", every=10, sizes=(10,), lateness=20).plan(buckets=1))
+    assert other.run(plain(15, 5), 7) == []  # a row at 5 is as late as it was
+    assert other.counts["late"] == 1
+    assert picked(other.run([], 10), "window_end", "n_5000us") == [(20, 2)]
+    assert picked(other.run(plain(16), 14), "window_end", "n_5000us", "revision") == [(20, 3, 3)]
+
+
+def test_lateness_may_shrink():
+    """What is final by the new one is given at the next occasion."""
+    one = Single(Asking(aggs=COUNT, sizes=(4,), lateness=40))
+    assert one.run(plain(10), 6) == []
+    other = one.become(Asking(aggs=COUNT, sizes=(4,)).plan(buckets=1))
+    assert picked(other.run(plain(14), 6), "t") == [10]
+
+
+# --- large records --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("emit", ["arrival", "final", "update"])
+def test_large_records_are_split(emit, monkeypatch):
+    """A record holds no more than it may, and all of them together what one would; behind or anew, all is replayed."""
+    monkeypatch.setattr(log, "RECORD_BYTES", 256)
+    one = Single(Asking(aggs={**COMMUTATIVE, "text": ("letters", "x")}, emit=emit, sizes=(100,)))
+    whole = Single(one.asking)
+    for times, worker in ((range(40), 0), (range(40, 80), 1), (range(80, 90), 0), (range(90, 99), 1)):
+        said = one.run(plain(*times), worker=worker)
+        monkeypatch.setattr(log, "RECORD_BYTES", 2 << 20)
+        assert said == whole.run(plain(*times))
+        monkeypatch.setattr(log, "RECORD_BYTES", 256)
+    assert max(entry.rows for entry in one.head.entries) <= 12
+    assert sum(entry.rows for entry in one.head.entries) == 99
+    assert picked(one.run([], 60), "t") == picked(whole.run([], 60), "t")
+
+
+# --- what is read and written ---------------------------------------------------------------------
+
+
+def test_a_hit_reads_nothing():
+    """A bucket that is in memory is used as it is."""
+    one = Single(ARRIVAL)
+    for time in range(20):
+        one.run(plain(time))
+        assert one.counts["hits"] == (time > 0)
+    assert one.store.reads == 0 and one.counts["read_bytes"] == 0
+
+
+def test_what_is_written_does_not_grow_with_what_is_held():
+    """A micro-batch writes its own rows, and a head that is small."""
+    one = Single(ARRIVAL, protected=8)
+    written, heads = [], []
+    for batch in range(150):
+        one.run(plain(*range(10 * batch, 10 * batch + 10)))
+        written.append(one.counts["written_bytes"] - one.counts["merged_bytes"])
+        heads.append(len(one.store.committed.head or b""))
+    assert one.counts["live_rows"] == 1500
+    assert max(written) <= 1.1 * min(written)
+    assert max(heads) < 4096
+    assert len(one.head.entries) == log.LIVE_RECORDS
+
+
+def appended(number: int, rows: int, protected: int = 8, kept: int | None = None) -> tuple[Log, MemoryStore]:
+    """A log to which so many records of so many bytes were added, of which so many are seen."""
+    store = MemoryStore()
+    made = Log(store, Head("own"))
+    noise = np.random.default_rng(1)
+    for record in range(number):
+        times = np.full(rows, record, dtype=np.int64)
+        table = pa.table({"t": times, "x": noise.integers(0, 2**62, rows)})
+        made.append(table, times)
+        made.drop_expired(record - (kept or number))
+        made.compact(protected, lambda table: table)
+    return made, store
+
+
+@pytest.mark.parametrize("number", [128, 512, 1024, 2048])
+def test_how_often_a_row_is_written_again(number):
+    """About once for each doubling of what 64 records hold."""
+    made, store = appended(number, rows=64)
+    assert len(made.head.entries) == len(store.now.log) == log.LIVE_RECORDS
+    first = made.written - made.merged
+    assert made.merged / first < math.log2(number / log.LIVE_RECORDS) + 1
+
+
+def test_rows_stay_in_their_order():
+    """Merging keeps the order of records and of rows, and the newest are left alone."""
+    made, _ = appended(300, rows=3)
+    times = [time for table in made.tables(0) for time in table["t"].to_pylist()]
+    assert times == sorted(times) and len(times) == 900
+    assert [entry.rows for entry in made.head.entries[-8:]] == [3] * 8
+    seqs = [entry.seq for entry in made.head.entries]
+    assert seqs == sorted(seqs)
+
+
+def test_what_is_expired_goes():
+    """Of records that are merged only some are needed, so what is held is not much more than what is seen."""
+    made, store = appended(1000, rows=10, kept=300)
+    assert 300 * 10 <= sum(entry.rows for entry in made.head.entries) <= 450 * 10
+    assert {entry.seq for entry in made.head.entries if entry.rows} == set(store.now.log)
+
+
+# --- what stays in memory -------------------------------------------------------------------------
+
+
+def kept(size: int) -> Kept:
+    return Kept(SimpleNamespace(bytes_held=size), 0, 0)
+
+
+def test_the_least_recently_used_goes_first():
+    """What is taken out and put back is the newest again."""
+    cache = Cache(limit=100)
+    for name in "abc":
+        cache.put(name, kept(30))
+    cache.put("a", cache.take("a"))
+    cache.put("d", kept(30))
+    assert [name for name in "abcd" if cache.take(name) is not None] == ["a", "c", "d"]
+
+
+def test_the_cache_stays_below_its_limit():
+    """But for one that is too large by itself, which goes when the next comes."""
+    cache = Cache(limit=100)
+    sizes = np.random.default_rng(1).integers(1, 60, 200).tolist()
+    for name, size in enumerate(sizes):
+        cache.put(name % 17, kept(size))
+        held = {name: cache.take(name) for name in range(17)}
+        there = {name: one for name, one in held.items() if one is not None}
+        assert sum(one.stream.bytes_held for one in there.values()) <= 100
+        for name, one in there.items():
+            cache.put(name, one)
+    cache.put("large", kept(1000))
+    assert cache.take("large") is not None
+    assert cache.take(0) is None
+
+
+def test_what_is_taken_is_gone():
+    """A failure on the way leaves nothing half changed behind."""
+    one = Single(ARRIVAL)
+    one.run(plain(1))
+    one.run(plain(2), fails=("step", 1))
+    assert one.cluster.caches[0].take(("query", 0)) is None
+
+
+def test_a_cache_that_is_too_small_costs_rebuilds_only():
+    """What a plan allows is what a worker keeps."""
+    trial = Trial(Asking(emit="update", lateness=30, carry=("c",)), seed=1, delay_ms=1, cache_bytes=1)
+    for batch in range(8):
+        trial.batch([event(4 * batch + at, batch, named=False) | {"k": key} for at, key in enumerate("abcd")])
+    trial.end()
+    assert trial.play.counts["rebuilds"] > trial.play.counts["hits"]
+    assert all(cache.limit == 1 for cache in trial.play.caches)

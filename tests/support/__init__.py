@@ -1,0 +1,1 @@
+"""Cases, streams and rows that tests share."""

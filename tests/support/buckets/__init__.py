@@ -1,0 +1,1 @@
+"""A cluster of buckets without Spark, and trials on it."""
