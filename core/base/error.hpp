@@ -23,12 +23,15 @@ enum class ErrorKind {
 struct Error {
     ErrorKind kind;
     std::string message;
+    std::string argument;  // the one at fault, or empty
 };
 
 // The interpreter's error indicator is set; nothing else to say.
 struct PythonError {};
 
-[[noreturn]] inline void fail(ErrorKind kind, std::string message) { throw Error{kind, std::move(message)}; }
+[[noreturn]] inline void fail(ErrorKind kind, std::string message, std::string argument = "") {
+    throw Error{kind, std::move(message), std::move(argument)};
+}
 
 inline void require(bool holds, const char* what) {
     if (!holds) fail(ErrorKind::invariant, std::string("broken invariant: ") + what + ".");

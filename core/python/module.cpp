@@ -34,7 +34,11 @@ const char* class_of(ErrorKind kind) {
 
 void raise(const Error& error) {
     try {
-        PyErr_SetString(imported("sash.errors", class_of(error.kind)).get(), error.message.c_str());
+        Ref kind = imported("sash.errors", class_of(error.kind));
+        Ref raised = call(kind.get(), python_text(error.message).get());
+        if (!error.argument.empty())
+            succeed(PyObject_SetAttrString(raised.get(), "argument", python_text(error.argument).get()));
+        PyErr_SetObject(kind.get(), raised.get());
     } catch (const PythonError&) {
     }
 }

@@ -129,6 +129,10 @@ inline Ref python_int(__int128 value) {
     return Ref::checked(PyNumber_Or(shifted.get(), low.get()));
 }
 
+inline Ref python_text(const std::string& text) {
+    return Ref::checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 inline Ref python_pair(Ref first, Ref second) { return Ref::checked(PyTuple_Pack(2, first.get(), second.get())); }
 
 inline Ref python_list() { return Ref::checked(PyList_New(0)); }

@@ -17,7 +17,15 @@ def shown(value: object) -> str:
 
 
 class SashError(Exception):
-    """Every error that sash raises on purpose."""
+    """Base class of every error that sash raises on purpose.
+
+    `argument` is the name of the argument at fault and `column` that of the column, or None.
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+        self.column = column
 
 
 class ArgumentError(SashError, ValueError):
