@@ -76,7 +76,8 @@ template <class Parts>
 size_t Tree<Parts>::evict_until(const Place& edge, bool inclusive) {
     size_t before = size();
     if (!before || !(inclusive ? !nodes_.less(edge, oldest()) : nodes_.less(oldest(), edge))) return 0;
-    if (inclusive ? !nodes_.less(edge, newest()) : nodes_.less(newest(), edge)) return clear();
+    if (height() == 0 && first_after(edge, inclusive) == left_leaf()->end) return clear();
+    if (height() > 0 && (inclusive ? !nodes_.less(edge, newest()) : nodes_.less(newest(), edge))) return clear();
     uint32_t top = 0;
     while (top < height() && !holds_edge(top, edge)) ++top;
     for (uint32_t level = top; level > 0; --level) drop_children(level, edge);
@@ -85,12 +86,26 @@ size_t Tree<Parts>::evict_until(const Place& edge, bool inclusive) {
     return before - size();
 }
 
+// The position in the left leaf of the first entry that stays. Few leave as a rule, so it is looked for from the front,
+// in steps that double: a leaf of rows is many cache lines long.
+template <class Parts>
+uint32_t Tree<Parts>::first_after(const Place& edge, bool inclusive) const {
+    const Leaf* leaf = left_leaf();
+    uint32_t from = leaf->begin, reach = 1;
+    while (from + reach < leaf->end && nodes_.less(nodes_.place(leaf, from + reach), edge)) {
+        from += reach;
+        reach *= 2;
+    }
+    uint32_t stays = tree::lower_bound(nodes_, leaf, from, std::min(from + reach, leaf->end), edge);
+    if (inclusive && stays < leaf->end && !nodes_.less(edge, nodes_.place(leaf, stays))) ++stays;
+    return stays;
+}
+
 // The left leaf's own entries up to the edge; all of them may go, and none of the next leaf's.
 template <class Parts>
 void Tree<Parts>::drop_entries(const Place& edge, bool inclusive) {
     Leaf* leaf = left_leaf();
-    uint32_t stays = lower_bound(leaf, edge);
-    if (inclusive && stays < leaf->end && !nodes_.less(edge, nodes_.place(leaf, stays))) ++stays;
+    uint32_t stays = first_after(edge, inclusive);
     if (stays == leaf->begin) return;
     spines_.size -= stays - leaf->begin;
     leaf->begin = stays;
