@@ -28,13 +28,13 @@ int64_t minus(int64_t time, int64_t size) {
 
 // --- rows ----------------------------------------------------------------------------------------------
 
-std::vector<Anchor> Keyed::arrived(const int64_t* times, const uint8_t* status) const {
+Anchors Keyed::arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const {
     std::vector<Anchor> anchors;
-    anchors.reserve(slots_.size());
-    for (size_t row = 0; row < slots_.size(); ++row)
+    anchors.reserve(batch.slots.size());
+    for (size_t row = 0; row < batch.slots.size(); ++row)
         if (status[row] == inserted)
-            anchors.push_back({slots_[row], times[row], 0, batch_seq_ + static_cast<int64_t>(row)});
-    return anchors;
+            anchors.push_back({batch.slots[row], times[row], 0, batch.seq + static_cast<int64_t>(row)});
+    return current(std::move(anchors));
 }
 
 Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
@@ -42,9 +42,9 @@ Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
 }
 
 // Only keys that have a row which was not asked for yet are looked at.
-std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
+Anchors Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
-    if (from >= to) return anchors;
+    if (from >= to) return current({});
     start_shown();
     uint32_t slot;
     while (showing_.take(to - 1, slot)) {
@@ -55,11 +55,11 @@ std::vector<Anchor> Keyed::between(int64_t from, int64_t to) {
         if (!cursor.at_end()) showing_.lower(slot, cursor.place().time);
     }
     sort_by_arrival(anchors);
-    return anchors;
+    return current(std::move(anchors));
 }
 
 // An event at t changes the anchors of its key from t to t + the largest size.
-std::vector<Anchor> Keyed::touched() {
+Anchors Keyed::touched() {
     std::vector<Anchor> anchors;
     auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
     std::sort(touches_.begin(), touches_.end(), earlier);
@@ -77,10 +77,10 @@ std::vector<Anchor> Keyed::touched() {
     }
     touches_.clear();
     sort_by_arrival(anchors);
-    return anchors;
+    return current(std::move(anchors));
 }
 
-std::vector<Anchor> Keyed::gone() { return std::exchange(gone_, {}); }
+std::vector<int64_t> Keyed::gone() { return std::exchange(gone_, {}); }
 
 // --- boundaries ----------------------------------------------------------------------------------------
 
@@ -96,8 +96,9 @@ bool Keyed::first_at(uint32_t slot, int64_t time, int64_t& found) const {
     return true;
 }
 
-std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) {
-    std::vector<Anchor> anchors;
+Anchors Keyed::boundaries(int64_t from, int64_t to, const Anchors* watched) {
+    Anchors found = watched ? *watched : current({});
+    std::vector<Anchor>& anchors = found.items;
     std::vector<uint32_t> due;
     start_shown();
     for (uint32_t slot; showing_.take(to, slot);)
@@ -122,14 +123,14 @@ std::vector<Anchor> Keyed::boundaries(int64_t from, int64_t to) {
         }
         if (there && !cursor.at_end()) showing_.lower(slot, boundary);
     }
-    return anchors;
+    return found;
 }
 
-std::vector<Anchor> Keyed::watch(const int64_t* times, const uint8_t* late, int64_t until) const {
+Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t* late, int64_t until) {
     std::vector<Touch> touches;
-    for (size_t row = 0; row < slots_.size(); ++row) {
+    for (size_t row = 0; row < batch.slots.size(); ++row) {
         int64_t time = placed(times[row]);
-        if (!(late && late[row]) && time < until) touches.push_back({slots_[row], time});
+        if (!(late && late[row]) && time < until) touches.push_back({batch.slots[row], time});
     }
     std::sort(touches.begin(), touches.end(),
               [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
@@ -144,7 +145,8 @@ std::vector<Anchor> Keyed::watch(const int64_t* times, const uint8_t* late, int6
             if (__builtin_add_overflow(boundary, frame_.every, &boundary)) break;
         }
     }
-    return anchors;
+    std::vector<int64_t> marks = marks_now(anchors);
+    return {std::move(anchors), std::move(marks), generation_};
 }
 
 // --- what is due ---------------------------------------------------------------------------------------
@@ -193,17 +195,47 @@ bool Keyed::is_empty(const Anchor& boundary) const {
 
 // --- what has changed ----------------------------------------------------------------------------------
 
-std::vector<int64_t> Keyed::marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
-                                  const int64_t* extra) {
+std::vector<int64_t> Keyed::marks_of(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
+                                     const int64_t* extra) const {
     std::vector<int64_t> marks(anchors.size()), shown;
     for (size_t i = 0; i < anchors.size(); ++i) {
         if (frame_.every && is_empty(anchors[i])) continue;
         shown.clear();
-        for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
+        if (frame_.shown)
+            for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
         if (extra) shown.push_back(extra[i]);
         marks[i] = static_cast<int64_t>(hash64(shown.data(), shown.size() * sizeof(int64_t), 1) | 1);
     }
     return marks;
+}
+
+// The same where nobody has asked for the results themselves.
+std::vector<int64_t> Keyed::marks_now(const std::vector<Anchor>& anchors) {
+    if (!frame_.shown || anchors.empty()) return marks_of(anchors, {}, nullptr);
+    size_t windows = frame_.sizes.size(), rows = anchors.size();
+    std::vector<int64_t> words(windows * rows * plan_->result_words());
+    std::vector<uint8_t> there(windows * rows * plan_->parts());
+    std::vector<RecordOutput> outs(windows);
+    for (size_t w = 0; w < windows; ++w) {
+        outs[w].words = words.data() + w * rows * plan_->result_words();
+        outs[w].there = there.data() + w * rows * plan_->parts();
+        outs[w].rows = rows;
+    }
+    answer(anchors, outs);
+    return marks_of(anchors, outs, nullptr);
+}
+
+std::vector<uint8_t> Keyed::changed(const Anchors& anchors, const std::vector<RecordOutput>& outs,
+                                    const int64_t* extra) {
+    std::vector<int64_t> marks = marks_of(anchors.items, outs, extra);
+    std::vector<uint8_t> change(marks.size(), fresh);
+    if (!frame_.every) compare_rows(anchors.items, marks, change.data());
+    for (size_t i = 0; i < anchors.marks.size(); ++i)
+        if (marks[i] == anchors.marks[i])
+            change[i] = same;
+        else if (!marks[i])
+            change[i] = emptied;
+    return change;
 }
 
 void Keyed::mark_all() {
@@ -215,7 +247,7 @@ void Keyed::mark_all() {
 }
 
 // Anchors of one key mostly follow each other, so each is sought from the one before.
-void Keyed::changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change) {
+void Keyed::compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change) {
     std::optional<RowCursor> cursor;
     for (size_t i = 0; i < anchors.size(); ++i) {
         RowPlace place{anchors[i].time, anchors[i].tie};

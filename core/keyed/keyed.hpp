@@ -1,8 +1,8 @@
 // Many keys, each with a window of its own, and several window sizes over each.
 //
 // A key's rows are in a finger tree (keyed/rows.hpp), the one that `fiba` uses too. Results are for anchors: the rows
-// themselves, or the boundaries of a grid. What is late, final or due to be shown is decided above (sash/keyed.py); this
-// holds rows, and answers for anchors. No step costs what is held: a row costs O(log d), and keys for which nothing is due
+// themselves, or the boundaries of a grid. What is late, final or due to be shown is decided in Python (sash/keyed); this
+// stores rows and answers for anchors. No step costs what is held: a row costs O(log d), and keys for which nothing is due
 // are not looked at.
 #pragma once
 
@@ -24,7 +24,21 @@ struct Anchor {
     int64_t time, tie, seq;
 };
 
-// What is asked of an engine beside its aggregates.
+// The rows of a batch by key: each row's key, and the order in which rows of one key lie together.
+struct KeyBatch {
+    std::vector<uint32_t> slots, order;
+    int64_t seq = 0;          // of its first row, in the stream
+    uint64_t generation = 0;  // of the keys
+};
+
+// The anchors of a question, and what some of them showed before a batch.
+struct Anchors {
+    std::vector<Anchor> items;
+    std::vector<int64_t> marks;  // of the first ones
+    uint64_t generation = 0;
+};
+
+// The windows of an engine, and how it reads its rows.
 struct Frame {
     std::vector<int64_t> sizes;
     bool closed_left = false, remembers = false;
@@ -33,6 +47,7 @@ struct Frame {
     int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
     bool merged = false;                     // all rows of a pane are one record
     bool rounded = false;                    // monoids see rounded times too
+    bool shown = true;                       // are the aggregates' results seen by anybody?
     uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
 };
 
@@ -51,30 +66,31 @@ class Keyed {
 
     // --- keys (keyed/keyed.cpp) -------------------------------------------------------------------------------
 
-    // Finds the keys of a batch, and the order in which rows of one key lie together.
-    void begin(const KeyColumns* keys, size_t rows);
+    KeyBatch batch_of(const KeyColumns* keys, size_t rows, int64_t seq);
     size_t live_keys() const { return windows_.size() - free_.size(); }
     size_t live_rows() const { return rows_; }
     size_t live_bytes() const;
     const std::string& key_of(uint32_t slot) const { return windows_[slot].key; }
-    const std::vector<uint32_t>& batch_slots() const { return slots_; }
     // The different keys of anchors, and which of them each anchor has.
-    std::vector<uint32_t> keys_of(const std::vector<Anchor>& anchors, int64_t* places);
+    std::vector<uint32_t> keys_of(const std::vector<Anchor>& anchors, std::vector<int64_t>& places);
+    // Batches and anchors name keys by number, and numbers are used again when a key has gone. Throws where one has.
+    void require_current(uint64_t generation) const;
 
     // --- rows (keyed/keyed.cpp) -------------------------------------------------------------------------------
 
     enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late, withdrawn };
-    // Takes the rows of the batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
+    // Takes the rows of a batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
     // inserts; `late` rows are skipped.
-    void apply(const int64_t* times, const int64_t* ids, const uint8_t* deletes, const uint8_t* late, int64_t seq,
-               const Column& inputs, uint8_t* status);
+    void apply(const KeyBatch& batch, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
+               const uint8_t* late, const Column& inputs, uint8_t* status);
     // Takes records of panes instead, as `panes` returned them, side by side.
-    void join(const int64_t* times, const int64_t* records, const uint8_t* late, uint8_t* status);
+    void join(const KeyBatch& batch, const int64_t* times, const int64_t* records, const uint8_t* late,
+              uint8_t* status);
     // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither.
     void expire(int64_t bound, int64_t horizon);
     Names& names() { return *names_; }
 
-    // All panes, and their keys by the first row of the batch that has them: what `join` takes elsewhere.
+    // All panes, and the numbers of their keys: what `join` takes elsewhere.
     void panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records);
 
     // --- bytes, proof (keyed/bytes.cpp) -----------------------------------------------------------------
@@ -92,14 +108,15 @@ class Keyed {
 
     // --- anchors (keyed/anchors.cpp) --------------------------------------------------------------------
 
-    std::vector<Anchor> arrived(const int64_t* times, const uint8_t* status) const;  // of this batch, in its order
-    std::vector<Anchor> between(int64_t from, int64_t to);  // rows with from <= time < to, by time and arrival
-    std::vector<Anchor> touched();                          // rows that may have changed since the last call
-    std::vector<Anchor> gone();                             // rows that were deleted after they had been shown
-    // Boundaries with from < b <= to whose largest window holds something, by key and time.
-    std::vector<Anchor> boundaries(int64_t from, int64_t to);
-    // Boundaries up to `until` that the current batch will change, by key and time; before it is applied.
-    std::vector<Anchor> watch(const int64_t* times, const uint8_t* late, int64_t until) const;
+    // The rows of a batch that were inserted, in its order.
+    Anchors arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const;
+    Anchors between(int64_t from, int64_t to);  // rows with from <= time < to, by time and arrival
+    Anchors touched();                          // rows that may have changed since the last call
+    std::vector<int64_t> gone();                // rows that were deleted after they had been shown
+    // Those that were watched, then boundaries with from < b <= to whose largest window holds something, by key and time.
+    Anchors boundaries(int64_t from, int64_t to, const Anchors* watched);
+    // Boundaries up to `until` that a batch will change, by key and time, and what they show before it is applied.
+    Anchors watch(const KeyBatch& batch, const int64_t* times, const uint8_t* late, int64_t until);
 
     // The first row that is not before a time, or the first boundary after it that has something to show. False: none.
     bool pending(int64_t from, int64_t& time);
@@ -107,11 +124,9 @@ class Keyed {
     bool newest(int64_t& time) const;
 
     enum Change : uint8_t { same, fresh, emptied };
-    // What anchors show now, hashed; `extra` is what Python knows of them, or null. Nothing: an empty window.
-    std::vector<int64_t> marks(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
-                               const int64_t* extra);
-    // Which rows show something new; remembers what they show now.
-    void changed(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
+    // How anchors have changed, whose results are in `outs`: boundaries since they were watched, rows since they were
+    // last asked about. `extra` is a hash of what Python found for each anchor, or null.
+    std::vector<uint8_t> changed(const Anchors& anchors, const std::vector<RecordOutput>& outs, const int64_t* extra);
     // All rows have been shown, nobody remembers as what.
     void mark_all();
 
@@ -120,9 +135,9 @@ class Keyed {
     const Plan& plan() const { return *plan_; }
     // Results for anchors, one RecordOutput for each window size.
     void answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs);
-    // The results of all rows of the batch, none of which is kept: for tables that are complete. False, and nothing is
-    // done, where that would take too much memory.
-    bool roll(const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
+    // The results of all rows of a batch, none of which is kept: for tables that are complete. It sorts the batch. False,
+    // and nothing is done, where that would take too much memory.
+    bool roll(KeyBatch& batch, const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
     // The rows in each anchor's windows, for those who fold them themselves: anchors in the order of key and time; for
     // each window and anchor from where to where, by position in `seqs`, the places in the stream of all those rows.
     struct Spans {
@@ -195,8 +210,8 @@ class Keyed {
     Ref node_below(const tree::SmallSpines& spines, tree::Node* node, uint32_t level, const Ref& aggregate);
 
     // rows
-    void apply_key(const uint32_t* rows, size_t count, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
-                   const uint8_t* late, const Column& inputs, uint8_t* status);
+    void apply_key(uint32_t slot, const uint32_t* rows, size_t count, const int64_t* times, const int64_t* ids,
+                   const uint8_t* deletes, const uint8_t* late, const Column& inputs, uint8_t* status);
     uint8_t insert(uint32_t slot, RowPlace place, const Column& inputs, uint32_t row, bool ids, bool may_wait);
     void insert_one(RowTree& tree, RowTree::Path& path, const Late& late, const Column& inputs);
     void insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids);
@@ -221,6 +236,12 @@ class Keyed {
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
     bool is_empty(const Anchor& boundary) const;
+    // What anchors show, hashed; 0: an empty window.
+    std::vector<int64_t> marks_of(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
+                                  const int64_t* extra) const;
+    std::vector<int64_t> marks_now(const std::vector<Anchor>& anchors);
+    void compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
+    Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_}; }
     bool first_at(uint32_t slot, int64_t time, int64_t& found) const;  // the first row that is not before a time
     bool next_shown(uint32_t slot, int64_t from, int64_t& time) const;
     void start_shown();
@@ -280,18 +301,19 @@ class Keyed {
     std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
     std::vector<uint32_t> due_;     // keys whose rows expire
     uint32_t epoch_ = 0;
+    uint64_t generation_ = 0;  // how many keys have gone
     size_t rows_ = 0, awaited_ = 0;
     int64_t newest_ = INT64_MIN;
     Agenda expiring_, forgetting_, showing_;  // rows, awaited deletes, anchors
 
-    std::vector<uint32_t> slots_, order_, sizes_;  // of the current batch
-    std::vector<Late> late_;                       // rows of one key that are not appended
+    std::vector<uint32_t> sizes_;  // of groups
+    std::vector<Late> late_;       // rows of one key that are not appended
     std::vector<int64_t> scratch_, merged_, table_rows_;
     std::vector<Span> spans_;
-    int64_t batch_seq_ = 0;
+    int64_t batch_seq_ = 0;  // while a batch is applied
     uint8_t* batch_status_ = nullptr;
     std::vector<Touch> touches_;
-    std::vector<Anchor> gone_;
+    std::vector<int64_t> gone_;
 };
 
 }  // namespace sash

@@ -169,9 +169,23 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     plain_ = plain_ && face.outputs.shape == Outputs::Shape::words;
     op.outputs = face.words;
     result_words_ += face.words;
+    add_real_results(face.outputs);
     faces_.push_back(std::move(face));
     if (op.words) active_.push_back(op);
     ops_.push_back(std::move(op));
+}
+
+// Which words of a result are floats: of a list its length comes first, and a wide integer has two words.
+void Plan::add_real_results(const Outputs& outputs) {
+    size_t words = words_of(outputs), first = real_results_.size();
+    real_results_.resize(first + words);
+    if (outputs.shape == Outputs::Shape::list)
+        for (size_t i = 1; i < words; ++i) real_results_[first + i] = outputs.kinds[0] == 'f';
+    if (outputs.shape == Outputs::Shape::words)
+        for (char kind : outputs.kinds) {
+            real_results_[first] = kind == 'f';
+            first += kind == 'I' ? 2 : 1;
+        }
 }
 
 // --- records ---------------------------------------------------------------------------------------
@@ -374,7 +388,10 @@ void RecordOutput::scatter() {
 
 void RecordOutput::row(const Plan& plan, size_t at, std::vector<int64_t>& into) const {
     for (size_t i = 0; i < plan.parts(); ++i) into.push_back(there[i * rows + at]);
-    for (size_t j = 0; j < plan.result_words(); ++j) into.push_back(words[j * rows + at]);
+    for (size_t j = 0; j < plan.result_words(); ++j) {
+        int64_t word = words[j * rows + at];
+        into.push_back(word == INT64_MIN && plan.is_real_result(j) ? 0 : word);  // -0.0 shows what 0.0 does
+    }
 }
 
 void Plan::store(const Records& records, RecordOutput& out, size_t row) const {

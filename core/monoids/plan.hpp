@@ -130,6 +130,7 @@ class Plan {
 
     bool plain() const { return plain_; }  // are all results words?
     size_t result_words() const { return result_words_; }
+    bool is_real_result(size_t word) const { return real_results_[word]; }
     size_t parts() const { return ops_.size(); }
     const std::vector<Op>& ops() const { return ops_; }
     void store(const Records& records, RecordOutput& out, size_t row) const;
@@ -139,6 +140,7 @@ class Plan {
     Ref empty(const Ref& start, const Ref& stop) const;
 
    private:
+    void add_real_results(const Outputs& outputs);
     static constexpr int64_t kMostRows = int64_t{1} << 48;  // of one time, in a state that is read
     struct Input {
         Ref where;  // the name of a column, or a position in the value
@@ -168,6 +170,7 @@ class Plan {
     uint64_t all_ = 0;
     uint32_t words_ = kHeader, width_ = 0;
     size_t most_words_ = 0, result_words_ = 0;
+    std::vector<bool> real_results_;  // by word
     bool timed_ = false, regroups_ = true, commutes_ = true, plain_ = true, counts_rows_ = false;
     bool named_ = false, nullable_ = false, structured_ = false;
     size_t arity_ = 1;  // of a value that is read by position

@@ -15,12 +15,9 @@ namespace sash {
 
 namespace {
 
-// A batch on its way through the engine, and the anchors that are to be answered for.
 struct KeyedEngine {
     Ref monoid;  // which the plan leans on
     Keyed keyed;
-    std::vector<Anchor> anchors, watched;
-    std::vector<int64_t> marks;  // what the watched ones showed
 };
 
 // --- how it is made ------------------------------------------------------------------------------
@@ -29,24 +26,25 @@ int64_t number_in(const nb::dict& frame, const char* name) { return nb::cast<int
 bool truth_in(const nb::dict& frame, const char* name) { return nb::cast<bool>(frame[name]); }
 
 void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, bool instants, nb::handle codec,
-                const nb::dict& asked) {
+                const nb::dict& options) {
     TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
     if (instants) format.codec = Ref::borrow(codec.ptr());
     auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
     Frame frame;
-    frame.sizes = nb::cast<std::vector<int64_t>>(asked["sizes"]);
-    frame.closed_left = truth_in(asked, "closed_left");
-    frame.remembers = truth_in(asked, "remembers");
-    frame.named = truth_in(asked, "named");
-    frame.every = number_in(asked, "every");
-    frame.offset = number_in(asked, "offset");
-    frame.pane = number_in(asked, "pane");
-    frame.pane_offset = number_in(asked, "pane_offset");
-    frame.merged = truth_in(asked, "merged");
-    frame.rounded = truth_in(asked, "rounded");
-    frame.leaf_capacity = static_cast<uint32_t>(number_in(asked, "leaf_capacity"));
-    frame.fanout = static_cast<uint32_t>(number_in(asked, "fanout"));
-    new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), std::move(frame)), {}, {}, {}};
+    frame.sizes = nb::cast<std::vector<int64_t>>(options["sizes"]);
+    frame.closed_left = truth_in(options, "closed_left");
+    frame.remembers = truth_in(options, "remembers");
+    frame.named = truth_in(options, "named");
+    frame.every = number_in(options, "every");
+    frame.offset = number_in(options, "offset");
+    frame.pane = number_in(options, "pane");
+    frame.pane_offset = number_in(options, "pane_offset");
+    frame.merged = truth_in(options, "merged");
+    frame.rounded = truth_in(options, "rounded");
+    frame.shown = truth_in(options, "shown");
+    frame.leaf_capacity = static_cast<uint32_t>(number_in(options, "leaf_capacity"));
+    frame.fanout = static_cast<uint32_t>(number_in(options, "fanout"));
+    new (self) KeyedEngine{Ref::borrow(monoid.ptr()), Keyed(std::move(plan), std::move(frame))};
 }
 
 // For each part: "words", "list" or "bytes", the kinds, and how many words.
@@ -138,10 +136,10 @@ nb::object bytes_of(const std::vector<T>& items) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
-void begin_batch(KeyedEngine& engine, nb::handle schema, nb::handle array, size_t rows) {
-    if (array.is_none()) return engine.keyed.begin(nullptr, rows);
+KeyBatch batch_of(KeyedEngine& engine, nb::handle schema, nb::handle array, size_t rows, int64_t seq) {
+    if (array.is_none()) return engine.keyed.batch_of(nullptr, rows, seq);
     KeyColumns keys(schema.ptr(), array.ptr());
-    engine.keyed.begin(&keys, rows);
+    return engine.keyed.batch_of(&keys, rows, seq);
 }
 
 void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle into) {
@@ -155,33 +153,37 @@ void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle 
     }
 }
 
-void apply_batch(KeyedEngine& engine, nb::handle times, nb::handle ids, nb::handle deletes, nb::handle late,
-                 int64_t seq, nb::handle inputs, nb::handle status) {
+void apply_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle ids, nb::handle deletes,
+                 nb::handle late, nb::handle inputs, nb::handle status) {
+    engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times), status_bytes(status, true);
     Ids numbers(ids, engine.keyed.names());
     Optional<uint8_t> delete_bytes(deletes), late_bytes(late);
     ColumnArgument columns(inputs);
     nb::gil_scoped_release others;  // may run, and look at the progress
-    engine.keyed.apply(data_of<int64_t>(time_bytes), numbers.get(), delete_bytes.get(), late_bytes.get(), seq,
+    engine.keyed.apply(batch, data_of<int64_t>(time_bytes), numbers.get(), delete_bytes.get(), late_bytes.get(),
                        columns.get(), data_of<uint8_t>(status_bytes));
 }
 
-void join_panes(KeyedEngine& engine, nb::handle times, nb::handle records, nb::handle late, nb::handle status) {
+void join_panes(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle records, nb::handle late,
+                nb::handle status) {
+    engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times), record_bytes(records), status_bytes(status, true);
     Optional<uint8_t> late_bytes(late);
     size_t rows = time_bytes.view().size() / sizeof(int64_t);
     if (record_bytes.view().size() != rows * engine.keyed.plan().words() * sizeof(int64_t))
         fail(ErrorKind::corrupt, "panes: they are not those of these aggregates.");
-    engine.keyed.join(data_of<int64_t>(time_bytes), data_of<int64_t>(record_bytes), late_bytes.get(),
+    engine.keyed.join(batch, data_of<int64_t>(time_bytes), data_of<int64_t>(record_bytes), late_bytes.get(),
                       data_of<uint8_t>(status_bytes));
 }
 
-// Where each pane's key stands among the rows of the batch, the panes' times and their records.
-nb::object panes_of(KeyedEngine& engine) {
+// Where each pane's key stands among the rows of a batch that has all keys, the panes' times and their records.
+nb::object panes_of(KeyedEngine& engine, const KeyBatch& batch) {
+    engine.keyed.require_current(batch.generation);
     std::vector<uint32_t> slots;
     std::vector<int64_t> times, records, first;
     engine.keyed.panes(slots, times, records);
-    const std::vector<uint32_t>& rows = engine.keyed.batch_slots();
+    const std::vector<uint32_t>& rows = batch.slots;
     for (size_t row = rows.size(); row-- > 0;) {
         if (first.size() <= rows[row]) first.resize(rows[row] + 1);
         first[rows[row]] = static_cast<int64_t>(row);
@@ -191,71 +193,67 @@ nb::object panes_of(KeyedEngine& engine) {
     return nb::make_tuple(bytes_of(places), bytes_of(times), bytes_of(records));
 }
 
-bool roll_batch(KeyedEngine& engine, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+    engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times);
     ColumnArgument columns(inputs);
     Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
     nb::gil_scoped_release others;
-    return engine.keyed.roll(data_of<int64_t>(time_bytes), columns.get(), all.outs);
+    return engine.keyed.roll(batch, data_of<int64_t>(time_bytes), columns.get(), all.outs);
 }
 
 // --- anchors -------------------------------------------------------------------------------------
 
-size_t set_anchors(KeyedEngine& engine, std::vector<Anchor> anchors) {
-    engine.anchors = std::move(anchors);
-    return engine.anchors.size();
+Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle status) {
+    engine.keyed.require_current(batch.generation);
+    Bytes time_bytes(times), status_bytes(status);
+    return engine.keyed.arrived(batch, data_of<int64_t>(time_bytes), data_of<uint8_t>(status_bytes));
 }
 
-size_t watch_batch(KeyedEngine& engine, nb::handle times, nb::handle late, int64_t until) {
+Anchors watch_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late, int64_t until) {
+    engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times);
     Optional<uint8_t> late_bytes(late);
-    engine.watched = engine.keyed.watch(data_of<int64_t>(time_bytes), late_bytes.get(), until);
-    return set_anchors(engine, engine.watched);
+    return engine.keyed.watch(batch, data_of<int64_t>(time_bytes), late_bytes.get(), until);
 }
 
-// The anchors' places in the stream, or their times.
-void show_anchors(KeyedEngine& engine, nb::handle into, bool times) {
-    Bytes bytes(into, true);
-    int64_t* words = data_of<int64_t>(bytes);
-    for (size_t i = 0; i < engine.anchors.size(); ++i)
-        words[i] = times ? engine.anchors[i].time : engine.anchors[i].seq;
+Anchors boundaries_of(KeyedEngine& engine, int64_t from, int64_t to, const Anchors* watched) {
+    if (watched) engine.keyed.require_current(watched->generation);
+    return engine.keyed.boundaries(from, to, watched);
 }
 
-// Which of so many keys each anchor has, and those keys' columns: (there, bytes, offsets) each. A width of 0 is text.
-nb::list anchor_keys(KeyedEngine& engine, const std::vector<uint32_t>& widths, nb::handle places) {
-    Bytes bytes(places, true);
+template <class Field>
+nb::object fields_of(const Anchors& anchors, Field Anchor::* field) {
+    std::vector<Field> fields;
+    fields.reserve(anchors.items.size());
+    for (const Anchor& anchor : anchors.items) fields.push_back(anchor.*field);
+    return bytes_of(fields);
+}
+
+// Which of the different keys each anchor has, and those keys' columns: (there, bytes, offsets) each. A width of 0 is
+// text.
+nb::object keys_of(KeyedEngine& engine, const Anchors& anchors, const std::vector<uint32_t>& widths) {
+    engine.keyed.require_current(anchors.generation);
+    std::vector<int64_t> places;
     std::vector<const std::string*> keys;
-    for (uint32_t slot : engine.keyed.keys_of(engine.anchors, data_of<int64_t>(bytes)))
-        keys.push_back(&engine.keyed.key_of(slot));
+    for (uint32_t slot : engine.keyed.keys_of(anchors.items, places)) keys.push_back(&engine.keyed.key_of(slot));
     nb::list columns;
     for (const KeyParts& parts : split_keys(keys, widths))
         columns.append(nb::make_tuple(bytes_of(parts.there), bytes_of(parts.values), bytes_of(parts.offsets)));
-    return columns;
+    return nb::make_tuple(bytes_of(places), columns);
 }
 
-void answer_anchors(KeyedEngine& engine, const nb::list& rooms) {
-    Rooms all(rooms, engine.anchors.size());
+void answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms) {
+    engine.keyed.require_current(anchors.generation);
+    Rooms all(rooms, anchors.items.size());
     nb::gil_scoped_release others;
-    engine.keyed.answer(engine.anchors, all.outs);
+    engine.keyed.answer(anchors.items, all.outs);
 }
 
-// Remembers what the watched anchors show before a batch.
-void remember_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extra) {
-    Rooms all(rooms, engine.anchors.size());
-    engine.marks = engine.keyed.marks(engine.anchors, all.outs, Optional<int64_t>(extra).get());
-}
-
-// How each anchor has changed: not, to something else, or to nothing.
-void changed_anchors(KeyedEngine& engine, const nb::list& rooms, nb::handle extra, bool watched, nb::handle change) {
-    Rooms all(rooms, engine.anchors.size());
-    Bytes bytes(change, true);
-    std::vector<int64_t> marks = engine.keyed.marks(engine.anchors, all.outs, Optional<int64_t>(extra).get());
-    if (!watched) return engine.keyed.changed(engine.anchors, marks, data_of<uint8_t>(bytes));
-    engine.watched.clear();  // until the next batch there is nothing to see
-    for (size_t i = 0; i < marks.size(); ++i)
-        data_of<uint8_t>(bytes)[i] = marks[i] == engine.marks[i] ? Keyed::same
-                                     : marks[i]                  ? Keyed::fresh
-                                                                 : Keyed::emptied;
+nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
+    engine.keyed.require_current(anchors.generation);
+    Rooms all(rooms, anchors.items.size());
+    return bytes_of(engine.keyed.changed(anchors, all.outs, Optional<int64_t>(extra).get()));
 }
 
 // The tree of the key that the first row of some key columns has.
@@ -265,8 +263,9 @@ nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
     return python(engine.keyed.nodes(key));
 }
 
-nb::object spans_of(KeyedEngine& engine) {
-    Keyed::Spans spans = engine.keyed.spans(engine.anchors);
+nb::object spans_of(KeyedEngine& engine, const Anchors& anchors) {
+    engine.keyed.require_current(anchors.generation);
+    Keyed::Spans spans = engine.keyed.spans(anchors.items);
     return nb::make_tuple(bytes_of(spans.order), bytes_of(spans.from), bytes_of(spans.to), bytes_of(spans.seqs),
                           bytes_of(spans.times));
 }
@@ -276,39 +275,32 @@ nb::object spans_of(KeyedEngine& engine) {
 void bind_keyed(nb::module_& m) {
     m.def("buckets", buckets_of, "schema"_a, "array"_a, "count"_a, "into"_a,
           "Write which of so many buckets each row's key belongs to, the same in every process.");
+    nb::class_<KeyBatch>(m, "KeyBatch").def("__len__", [](const KeyBatch& b) { return b.slots.size(); });
+    nb::class_<Anchors>(m, "Anchors")
+        .def("__len__", [](const Anchors& a) { return a.items.size(); })
+        .def_prop_ro("watched", [](const Anchors& a) { return a.marks.size(); })
+        .def("times", [](const Anchors& a) { return fields_of(a, &Anchor::time); })
+        .def("seqs", [](const Anchors& a) { return fields_of(a, &Anchor::seq); });
     nb::class_<KeyedEngine>(m, "Keyed")
         .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "frame"_a)
-        .def("begin", begin_batch, "schema"_a.none(), "array"_a.none(), "rows"_a)
-        .def("apply", apply_batch, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(), "seq"_a, "inputs"_a,
-             "status"_a)
-        .def("join", join_panes, "times"_a, "records"_a, "late"_a.none(), "status"_a)
-        .def("panes", panes_of)
-        .def("roll", roll_batch, "times"_a, "inputs"_a, "rooms"_a)
+        .def("batch", batch_of, "schema"_a.none(), "array"_a.none(), "rows"_a, "seq"_a)
+        .def("apply", apply_batch, "batch"_a, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(),
+             "inputs"_a, "status"_a)
+        .def("join", join_panes, "batch"_a, "times"_a, "records"_a, "late"_a.none(), "status"_a)
+        .def("panes", panes_of, "batch"_a)
+        .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "rooms"_a)
+        .def("arrived", arrived_in, "batch"_a, "times"_a, "status"_a)
         .def(
-            "arrived",
-            [](KeyedEngine& e, nb::handle times, nb::handle status) {
-                Bytes t(times), s(status);
-                return set_anchors(e, e.keyed.arrived(data_of<int64_t>(t), data_of<uint8_t>(s)));
-            },
-            "times"_a, "status"_a)
-        .def(
-            "between",
-            [](KeyedEngine& e, int64_t from, int64_t to) { return set_anchors(e, e.keyed.between(from, to)); },
-            "start"_a, "stop"_a)
-        .def("touched", [](KeyedEngine& e) { return set_anchors(e, e.keyed.touched()); })
-        .def("gone", [](KeyedEngine& e) { return set_anchors(e, e.keyed.gone()); })
-        .def(
-            "boundaries",
-            [](KeyedEngine& e, int64_t from, int64_t to) { return set_anchors(e, e.keyed.boundaries(from, to)); },
-            "start"_a, "stop"_a)
-        .def("watch", watch_batch, "times"_a, "late"_a.none(), "until"_a)
-        .def("watched", [](KeyedEngine& e) { return set_anchors(e, e.watched); })
-        .def("anchors", show_anchors, "into"_a, "times"_a)
-        .def("keys", anchor_keys, "widths"_a, "places"_a)
-        .def("answer", answer_anchors, "rooms"_a)
-        .def("remember", remember_anchors, "rooms"_a, "extra"_a.none())
-        .def("changed", changed_anchors, "rooms"_a, "extra"_a.none(), "watched"_a, "change"_a)
-        .def("spans", spans_of)
+            "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,
+            "stop"_a)
+        .def("touched", [](KeyedEngine& e) { return e.keyed.touched(); })
+        .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
+        .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
+        .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a)
+        .def("keys", keys_of, "anchors"_a, "widths"_a)
+        .def("answer", answer_anchors, "anchors"_a, "rooms"_a)
+        .def("changed", changed_anchors, "anchors"_a, "rooms"_a, "extra"_a.none())
+        .def("spans", spans_of, "anchors"_a)
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
             "horizon"_a)
@@ -342,7 +334,6 @@ void bind_keyed(nb::module_& m) {
         .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })
         .def_prop_ro("live_rows", [](KeyedEngine& e) { return e.keyed.live_rows(); })
         .def_prop_ro("record_words", [](KeyedEngine& e) { return e.keyed.plan().words(); })
-        .def_prop_ro("commutes", [](KeyedEngine& e) { return e.keyed.plan().commutes(); })
         .def_prop_ro("result_shapes", result_shapes);
 }
 

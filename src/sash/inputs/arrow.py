@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sash import _core
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 
 
@@ -167,12 +168,18 @@ def time_kind(kind: Any) -> Any:
 # --- keys and ids ---------------------------------------------------------------------------------
 
 
-def anchor_keys(engine: Any, kinds: list[Any], rows: int) -> list[Any]:
-    """Give the key columns of an engine's anchors."""
+def key_batch(engine: _core.Keyed, table: Any, keys: Sequence[str], seq: int) -> _core.KeyBatch:
+    """Return the keys of a table's rows, as an engine numbers them; its first row has the place `seq` in the stream."""
+    schema, array = keys_of(table, keys)
+    return engine.batch(schema, array, table.num_rows, seq)
+
+
+def anchor_keys(engine: _core.Keyed, anchors: _core.Anchors, kinds: list[Any]) -> list[Any]:
+    """Return the key columns of anchors."""
     pa = pyarrow()
-    places = np.empty(rows, dtype=np.int64)
-    parts = engine.keys([_width(kind) for kind in kinds], places)
-    return [_key_column(kind, part).take(pa.array(places)) for kind, part in zip(kinds, parts, strict=True)]
+    places, parts = engine.keys(anchors, [_width(kind) for kind in kinds])
+    at = pa.array(np.frombuffer(places, dtype=np.int64))
+    return [_key_column(kind, part).take(at) for kind, part in zip(kinds, parts, strict=True)]
 
 
 def key_kind(kind: Any) -> Any:

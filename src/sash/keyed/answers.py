@@ -1,5 +1,6 @@
 """The answers of a rolling engine: what the core and Python give, as Arrow columns named `<aggregate>_<window>`."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,30 +30,35 @@ class Answers:
             (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
             for _ in definition.windows
         ]
-        self.others: dict[tuple[str, int], list[Any]] = {}
-        self.overflows = self.failures = 0
+        self.others: dict[tuple[str, int], list[Any]] = {}  # of Python, by aggregate and window
 
-    def ask(self, values: Values) -> "Answers":
-        """Answer for the engine's anchors."""
-        self.engine.answer(self.rooms)
-        self.ask_python(values)
-        return self
+    @classmethod
+    def of(cls, definition: Definition, engine: _core.Keyed, anchors: _core.Anchors, values: Values) -> "Answers":
+        """Return the answers for anchors."""
+        answers = cls.of_python(definition, engine, anchors, values)
+        engine.answer(anchors, answers.rooms)
+        return answers
 
-    def ask_python(self, values: Values) -> None:
-        """Run what Python runs."""
+    @classmethod
+    def of_python(
+        cls, definition: Definition, engine: _core.Keyed, anchors: _core.Anchors, values: Values
+    ) -> "Answers":
+        """Return the answers that Python computes itself; those of the core are left blank."""
+        answers = cls(definition, engine, len(anchors))
+        if definition.foreign:
+            answers._fold(anchors, values)
+        return answers
+
+    def _fold(self, anchors: _core.Anchors, values: Values) -> None:
         definition = self.definition
-        if not definition.foreign:
-            return
-        spans = python_aggregates.Spans.of(self.engine, len(definition.windows))
+        spans = python_aggregates.Spans.of(self.engine, anchors, len(definition.windows))
         rows = values(definition.foreign_columns, spans.seqs)
-        anchors = np.empty(self.rows, dtype=np.int64)
-        self.engine.anchors(anchors, True)
+        ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
         times = self._times(spans.times)
         for name, monoid, _ in definition.foreign:
             read = [rows.column(column).to_pylist() for column in monoid.columns]
             fold = python_aggregates.Fold(monoid, read, times)
             for window, (_, size) in enumerate(definition.windows):
-                ends = anchors[spans.order]
                 stretches = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
                 self._put(name, window, spans.order, fold.results(spans, window, stretches))
 
@@ -71,38 +77,36 @@ class Answers:
         codec = Instants(self.definition.unit, "numpy")
         return [codec.decode(tick) for tick in ticks.tolist()]
 
-    @property
-    def seen(self) -> list[record.Room]:
-        """What of the core's answers anybody sees."""
-        return self.rooms if self.definition.shown else []
-
     def extra(self) -> NDArray[np.int64] | None:
         """Give a hash of what Python has found for each anchor."""
         return python_aggregates.hashed(self.others.values(), self.rows) if self.others else None
 
-    def columns(self, keep: NDArray[Any] | None = None, on_error: str = "null") -> dict[str, Any]:
-        """Give the columns by name; `keep` takes some of the rows only."""
+    def columns(self, keep: NDArray[Any] | None = None, on_error: str = "null") -> tuple[dict[str, Any], Counter[str]]:
+        """Return the columns by name, and how many results overflowed or failed; `keep` selects rows."""
         columns: dict[str, Any] = {}
+        counts: Counter[str] = Counter()
         for agg in self.definition.names:
             for window, (size, _) in enumerate(self.definition.windows):
                 name = f"{agg}_{size}"
                 if (agg, window) in self.others:
-                    columns[name] = self._other(agg, window, name, keep, on_error)
+                    columns[name] = self._other(agg, window, name, keep, on_error, counts)
                 else:
                     part = self.definition.shown.index(agg)
-                    columns[name] = self._column(part, self.rooms[window], keep, name, on_error)
-        return columns
+                    columns[name] = self._column(part, self.rooms[window], keep, name, on_error, counts)
+        return columns, counts
 
     # --- of Python
 
-    def _other(self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str) -> Any:
+    def _other(
+        self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str, counts: Counter[str]
+    ) -> Any:
         pa = arrow.pyarrow()
         values = self.others[agg, window]
         values = values if keep is None else [values[i] for i in keep.tolist()]
         failed = [value for value in values if isinstance(value, python_aggregates.Failure)]
         if failed and on_error == "raise":
             raise failed[0].error
-        self.failures += len(failed)
+        counts["failures"] += len(failed)
         plain = [None if isinstance(value, python_aggregates.Failure) else _plain(value) for value in values]
         (kind,) = (kind for other, _, kind in self.definition.foreign if other == agg)
         learned = self.definition.learned
@@ -116,7 +120,9 @@ class Answers:
 
     # --- of the core
 
-    def _column(self, i: int, room: record.Room, keep: NDArray[Any] | None, name: str, on_error: str) -> Any:
+    def _column(
+        self, i: int, room: record.Room, keep: NDArray[Any] | None, name: str, on_error: str, counts: Counter[str]
+    ) -> Any:
         at = sum(shape[2] for shape in self.shapes[:i])
         shape, kinds, width = self.shapes[i]
         words, there = room[0][at : at + width], room[1][i]
@@ -127,13 +133,15 @@ class Answers:
             return _list_column(kinds, words, there)
         if shape == "bytes":
             return _bytes_column(words, there)
-        return self._plain_column(i, kinds, words, there, name, on_error)
+        return self._plain_column(i, kinds, words, there, name, on_error, counts)
 
-    def _plain_column(self, i: int, kinds: str, words: Any, there: Any, name: str, on_error: str) -> Any:
+    def _plain_column(
+        self, i: int, kinds: str, words: Any, there: Any, name: str, on_error: str, counts: Counter[str]
+    ) -> Any:
         pa = arrow.pyarrow()
         members, at = [], 0
         for kind in kinds:
-            member, there = self._member(kind, words[at : at + 1 + (kind == "I")], there, name, on_error)
+            member, there = _member(kind, words[at : at + 1 + (kind == "I")], there, name, on_error, counts)
             at += 1 + (kind == "I")
             members.append(member)
         mask = None if there.all() else ~there
@@ -144,19 +152,20 @@ class Answers:
             [pa.array(member) for member in members], list(fields), mask=None if mask is None else pa.array(mask)
         )
 
-    def _member(self, kind: str, words: Any, there: Any, name: str, on_error: str) -> tuple[Any, Any]:
-        low = words[0]
-        if kind == "f":
-            return low.view(np.float64), there
-        if kind == "b":
-            return low.astype(bool), there
-        if kind == "I":
-            wide = (words[1] != low >> 63) & there
-            if wide.any() and on_error == "raise":
-                raise ResultOverflowError(f"{name}: a result does not fit int64; use on_error='null' to pass over it.")
-            self.overflows += int(wide.sum())
-            there = there & ~wide
-        return low, there
+
+def _member(kind: str, words: Any, there: Any, name: str, on_error: str, counts: Counter[str]) -> tuple[Any, Any]:
+    low = words[0]
+    if kind == "f":
+        return low.view(np.float64), there
+    if kind == "b":
+        return low.astype(bool), there
+    if kind == "I":
+        wide = (words[1] != low >> 63) & there
+        if wide.any() and on_error == "raise":
+            raise ResultOverflowError(f"{name}: a result does not fit int64; use on_error='null' to pass over it.")
+        counts["overflows"] += int(wide.sum())
+        there = there & ~wide
+    return low, there
 
 
 def _list_column(kinds: str, words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:

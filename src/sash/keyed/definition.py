@@ -94,6 +94,7 @@ class Definition:
             "pane_offset": 0 if grid is None else grid.pane_offset,
             "merged": False,
             "rounded": asked.resolution is not None,
+            "shown": bool(self.shown),
             "leaf_capacity": NODE_SIZES[0],
             "fanout": NODE_SIZES[1],
         }

@@ -1,81 +1,75 @@
-"""Panes on their way between engines: rows combined where they are, and joined elsewhere.
+"""Panes as tables: rows combined in one engine, to be joined in another.
 
-A batch of partials has the key columns, the time at which a pane starts, and its record as bytes; the record says how
-many rows it is of. `partials_of` makes one of rows, and `PaneStream` takes them where `BoundaryStream` takes rows.
+A batch of panes has the key columns, the time at which a pane starts, and its record as bytes; the record says how many
+rows it is of.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sash import _core
 from sash.inputs import arrow
 from sash.keyed.definition import Definition
 from sash.keyed.spec import Asked
-from sash.keyed.stream import LATE, BoundaryStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash import _core
 
 RECORD = "record"
-_ROWS = 1  # which word of a record says how many rows it is of
+_ROWS = 1  # the word of a record that says how many rows it is of
 
 
-def partials_of(definition: Definition, asked: Asked, table: Any) -> Any:
-    """Give the panes of rows that all have a time."""
-    engine = definition.engine(asked, remembers=False)
-    schema, array = arrow.keys_of(table, asked.keys)
-    engine.begin(schema, array, table.num_rows)
-    times, _ = arrow.ticks(table, asked.time)
+def partials_of(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.Table":
+    """Return the panes of rows that all have a time."""
+    engine = definition.engine(spec, remembers=False)
+    keys = arrow.key_batch(engine, table, spec.keys, 0)
+    times, _ = arrow.ticks(table, spec.time)
     status = np.empty(len(times), dtype=np.uint8)
-    engine.apply(times, None, None, None, 0, definition.inputs_in(table), status)
-    return _panes_in(engine, asked, table)
+    engine.apply(keys, times, None, None, None, definition.inputs_in(table), status)
+    return _panes_in(engine, keys, spec, table)
 
 
-def _panes_in(engine: _core.Keyed, asked: Asked, table: Any) -> Any:
-    """Give all panes of an engine that holds a table's rows and nothing else."""
+def merged(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.Table":
+    """Return panes with those of one key and time joined."""
+    engine = definition.engine(spec, remembers=False)
+    keys = arrow.key_batch(engine, table, spec.keys, 0)
+    times, _ = arrow.ticks(table, spec.time)
+    engine.join(keys, times, records_of(table), None, np.empty(len(times), dtype=np.uint8))
+    return _panes_in(engine, keys, spec, table)
+
+
+def schema_of(spec: Asked, engine: "_core.Keyed", rows: "pa.Schema") -> "pa.Schema":
+    """Return the columns of the panes of rows."""
     pa = arrow.pyarrow()
-    places, starts, records = engine.panes()
-    keys = table.select(list(asked.keys)).take(pa.array(np.frombuffer(places, dtype=np.int64)))
-    times = arrow.times_of(np.frombuffer(starts, dtype=np.int64), table.schema.field(asked.time).type)
+    time = rows.field(spec.time)
+    fields = [*(rows.field(name) for name in spec.keys), pa.field(time.name, arrow.time_kind(time.type))]
+    return pa.schema([*fields, pa.field(RECORD, pa.binary(engine.record_words * 8))])
+
+
+def records_of(table: "pa.Table") -> NDArray[np.uint8]:
+    """Return the records of panes, side by side."""
+    column = arrow.one_array(table.column(RECORD))
+    width = column.type.byte_width
+    data = column.buffers()[1]
+    whole = np.frombuffer(data, dtype=np.uint8) if data else np.zeros(0, dtype=np.uint8)
+    return np.ascontiguousarray(whole[column.offset * width : (column.offset + len(column)) * width])
+
+
+def row_counts(records: NDArray[np.uint8], words: int) -> NDArray[np.int64]:
+    """Return how many rows each record is of."""
+    rows: NDArray[np.int64] = records.view(np.int64).reshape(-1, words)[:, _ROWS]
+    return rows
+
+
+def _panes_in(engine: "_core.Keyed", keys: "_core.KeyBatch", spec: Asked, table: "pa.Table") -> "pa.Table":
+    """Return all panes of an engine that holds a table's rows and nothing else."""
+    pa = arrow.pyarrow()
+    places, starts, records = engine.panes(keys)
+    columns = table.select(list(spec.keys)).take(pa.array(np.frombuffer(places, dtype=np.int64)))
+    times = arrow.times_of(np.frombuffer(starts, dtype=np.int64), table.schema.field(spec.time).type)
     width = engine.record_words * 8
     fixed = pa.Array.from_buffers(pa.binary(width), len(records) // width, [None, pa.py_buffer(records)])
-    return keys.append_column(asked.time, times).append_column(RECORD, fixed)
-
-
-class PaneStream(BoundaryStream):
-    """A stream whose batches are partials; it is made for the table of which they are."""
-
-    def __init__(self, asked: Asked, table: Any, counts: dict[str, int]) -> None:
-        super().__init__(asked, table, counts)
-        pa = arrow.pyarrow()
-        time = table.schema.field(asked.time)
-        fields = [*(table.schema.field(name) for name in asked.keys), pa.field(time.name, arrow.time_kind(time.type))]
-        self.schema = pa.schema([*fields, pa.field(RECORD, pa.binary(self.engine.record_words * 8))])
-
-    def _inputs(self, table: Any) -> Any:
-        column = arrow.one_array(table.column(RECORD))
-        width = column.type.byte_width
-        data = column.buffers()[1]
-        whole = np.frombuffer(data, dtype=np.uint8) if data else np.zeros(0, dtype=np.uint8)
-        return np.ascontiguousarray(whole[column.offset * width : (column.offset + len(column)) * width])
-
-    def _taken(self, times: NDArray[np.int64], late: Any, inputs: Any) -> NDArray[np.uint8]:
-        status = np.empty(len(times), dtype=np.uint8)
-        self.engine.join(times, inputs, late.view(np.uint8), status)
-        self.counts["late"] += int(self._rows(inputs)[status == LATE].sum())
-        return status
-
-    def _rows(self, inputs: Any) -> NDArray[np.int64]:
-        rows: NDArray[np.int64] = inputs.view(np.int64).reshape(-1, self.engine.record_words)[:, _ROWS]
-        return rows
-
-    def _rows_in(self, table: Any) -> int:
-        return int(self._rows(self._inputs(table)).sum())
-
-    def merged(self, table: Any) -> Any:
-        """Give partials of which each pane is there once."""
-        engine = self.definition.engine(self.asked, remembers=False)
-        schema, array = arrow.keys_of(table, self.asked.keys)
-        engine.begin(schema, array, table.num_rows)
-        times, _ = arrow.ticks(table, self.asked.time)
-        engine.join(times, self._inputs(table), None, np.empty(len(times), dtype=np.uint8))
-        return _panes_in(engine, self.asked, table)
+    return columns.append_column(spec.time, times).append_column(RECORD, fixed)

@@ -27,9 +27,9 @@ class Spans(NamedTuple):
     times: NDArray[np.int64]
 
     @classmethod
-    def of(cls, engine: _core.Keyed, windows: int) -> "Spans":
-        """Give those of the engine's anchors."""
-        order, start, stop, seqs, times = engine.spans()
+    def of(cls, engine: _core.Keyed, anchors: _core.Anchors, windows: int) -> "Spans":
+        """Return those of anchors."""
+        order, start, stop, seqs, times = engine.spans(anchors)
         words = [np.frombuffer(part, dtype=np.int64) for part in (start, stop, seqs, times)]
         return cls(
             np.frombuffer(order, dtype=np.uint32),

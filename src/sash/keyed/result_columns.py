@@ -1,14 +1,17 @@
 """The columns of results: their names, and the keys and boundaries that they are given at."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sash import durations
+from sash import _core, durations
 from sash.errors import ArgumentError, shown
 from sash.inputs import arrow
 from sash.keyed.definition import Definition
 from sash.keyed.spec import Asked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LOWEST = -(2**63)
 
@@ -18,15 +21,16 @@ def event_columns(asked: Asked) -> list[str]:
     return [] if asked.late == "drop" else [asked.time, *([asked.id] if asked.id else [])]
 
 
-def boundary_columns(definition: Definition, engine: Any, asked: Asked, schema: Any, rows: int) -> Any:
-    """Give the keys of an engine's anchors, and where their windows start and end, as a table."""
+def boundary_columns(
+    definition: Definition, engine: _core.Keyed, asked: Asked, schema: "pa.Schema", anchors: _core.Anchors
+) -> "pa.Table":
+    """Return the keys of anchors, and where their windows start and end, as a table."""
     pa = arrow.pyarrow()
     kinds = [arrow.key_kind(schema.field(name).type) for name in asked.keys]
-    columns = dict(zip(asked.keys, arrow.anchor_keys(engine, kinds, rows), strict=True))
+    columns = dict(zip(asked.keys, arrow.anchor_keys(engine, anchors, kinds), strict=True))
     for name in event_columns(asked):
-        columns[name] = pa.nulls(rows, schema.field(name).type)
-    ends = np.empty(rows, dtype=np.int64)
-    engine.anchors(ends, True)
+        columns[name] = pa.nulls(len(anchors), schema.field(name).type)
+    ends = np.frombuffer(anchors.times(), dtype=np.int64)
     kind = arrow.time_kind(schema.field(asked.time).type)
     if len(definition.windows) == 1:
         starts = arrow.minus(ends, definition.largest)

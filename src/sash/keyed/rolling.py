@@ -65,14 +65,13 @@ class _Rows:
         self.times, self.bad = arrow.ticks(table, asked.time)
         self.engine = definition.engine(asked, remembers=False)
         self.inputs = definition.inputs_in(table)
-        schema, array = arrow.keys_of(table, asked.keys)
-        self.engine.begin(schema, array, table.num_rows)
+        self.keys = arrow.key_batch(self.engine, table, asked.keys, 0)
 
     def apply(self) -> NDArray[np.uint8]:
         """Put all rows that have a time into their windows."""
         status = np.empty(len(self.times), dtype=np.uint8)
         late = None if self.bad is None else np.ascontiguousarray(self.bad, dtype=np.uint8)
-        self.engine.apply(self.times, None, None, late, 0, self.inputs, status)
+        self.engine.apply(self.keys, self.times, None, None, late, self.inputs, status)
         return status
 
     def values(self, names: list[str], seqs: NDArray[np.int64]) -> Any:
@@ -85,7 +84,7 @@ def _of_rows(table: Any, asked: Asked, definition: Definition) -> Any:
     total = len(rows.times)
     with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
         answers = _row_answers(rows, definition, rows.engine)
-    columns = answers.columns(on_error=asked.on_error)
+    columns, _ = answers.columns(on_error=asked.on_error)
     require_new(table, columns)
     if rows.bad is not None:
         columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
@@ -96,18 +95,19 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     """Go along the rows of each key once, where that is enough; otherwise by way of the engine."""
     answers = Answers(definition, engine, len(rows.times))
     plain = rows.bad is None and not definition.foreign
-    if plain and engine.roll(rows.times, rows.inputs, answers.rooms):
+    if plain and engine.roll(rows.keys, rows.times, rows.inputs, answers.rooms):
         return answers
     status = rows.apply()
-    return Answers(definition, engine, engine.arrived(rows.times, status)).ask(rows.values)
+    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
 
 
 def _of_boundaries(table: Any, asked: Asked, definition: Definition) -> Any:
     require_unlike(result_names(definition, asked))
     rows = _Rows(table, asked, definition)
     rows.apply()
-    count = rows.engine.boundaries(_LOWEST, _HIGHEST)
-    with shown_on_terminal("rolling", count, lambda: rows.engine.progress):
-        answers = Answers(definition, rows.engine, count).ask(rows.values)
-    bounds = boundary_columns(definition, rows.engine, asked, table.schema, count)
-    return arrow.with_columns(bounds, answers.columns(on_error=asked.on_error))
+    anchors = rows.engine.boundaries(_LOWEST, _HIGHEST, None)
+    with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
+        answers = Answers.of(definition, rows.engine, anchors, rows.values)
+    bounds = boundary_columns(definition, rows.engine, asked, table.schema, anchors)
+    columns, _ = answers.columns(on_error=asked.on_error)
+    return arrow.with_columns(bounds, columns)

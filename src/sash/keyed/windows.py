@@ -4,13 +4,14 @@ Columns in, columns out; no row is looked at in Python, unless an aggregate of o
 """
 
 import threading
+from collections import Counter
 from typing import Any
 
 from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, SashError, shown
 from sash.inputs import arrow
 from sash.keyed.spec import Asked
-from sash.keyed.stream import COUNTS, Stream, stream_of
+from sash.keyed.stream import COUNTS, Stream
 
 
 class KeyedWindows:
@@ -73,14 +74,24 @@ class KeyedWindows:
         """Take a batch and give what is due; without a `watermark` it is the newest time seen before this batch."""
         table, _ = arrow.table_of(batch, "batch")
         with self._lock:
-            if self._stream is None:
-                self._stream = stream_of(self.asked, table, self._counts)
-            return self._stream.push(table, watermark)
+            stream = Stream.of(self.asked, table) if self._stream is None else self._stream
+            self._stream = stream
+            step = stream.push(table, watermark)
+            self._count(step.counts)
+            return step.results
+
+    def _count(self, counts: Counter[str]) -> None:
+        for name, count in counts.items():
+            self._counts[name] += count
 
     def flush(self) -> Any:
         """End the stream: give everything that was still pending as final."""
         with self._lock:
-            return arrow.pyarrow().table({}) if self._stream is None else self._stream.flush()
+            if self._stream is None:
+                return arrow.pyarrow().table({})
+            rows, counts = self._stream.flush()
+            self._count(counts)
+            return rows
 
     def check_invariants(self) -> None:
         """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows held).
@@ -126,8 +137,9 @@ class KeyedWindows:
             header["aggs"] = {name: serialize.monoid_to(monoid) for name, monoid in self.asked.aggs.items()}
             if self._stream is None:
                 return serialize.join(header, b"", b"")
-            header["stream"] = self._stream.position()
-            return serialize.join(header, self._stream.engine.dump(), self._stream.held.to_bytes(self._stream.schema))
+            header["stream"] = self._stream.saved_position()
+            rows, retained = self._stream.engine.dump(), self._stream.retained.to_bytes(self._stream.schema)
+            return serialize.join(header, rows, retained)
 
     @classmethod
     def from_bytes(cls, data: Any, aggs: Any = None, retract: Any = None) -> "KeyedWindows":
@@ -141,7 +153,7 @@ class KeyedWindows:
             made = cls(aggs=known, **words)
             made._counts = {name: int(header["counts"][name]) for name in made._counts}
             if "stream" in header:
-                made._stream = Stream.restored(made.asked, made._counts, header["stream"], rows, held)
+                made._stream = Stream.restored(made.asked, header["stream"], rows, held)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, SashError):
                 raise

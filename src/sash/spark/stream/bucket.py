@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sash.errors import CorruptStateError
 from sash.inputs import arrow
-from sash.keyed.panes import PaneStream
-from sash.keyed.stream import COUNTS, LOWEST, Stream
+from sash.keyed import panes
+from sash.keyed.stream import COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, Kept
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.plan import Plan
@@ -50,18 +50,17 @@ class Bucket:
         head = self._head()
         log = Log(self.store, head)
         stream = self._stream(log)
-        stream.counts = dict.fromkeys(COUNTS, 0)
         watermark = watermark_ms * _MILLISECOND if watermark_ms > 0 else None
         if rows is None:
             self.counts["timers"] += 1
             rows = stream.schema.empty_table()
         self.plan.probe("step", self.key, self.counts)
-        results, mattered = stream.step(rows, watermark)
+        step = stream.step(rows, watermark)
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
-        self._save(log, stream, mattered, timer)
-        self._count(log, stream)
+        self._save(log, stream, step.applied, timer)
+        self._count(log, stream, step)
         self.plan.probe("saved", self.key, self.counts)
-        return Outcome(results, self.counts, timer, old_timer)
+        return Outcome(step.results, self.counts, timer, old_timer)
 
     def _head(self) -> Head:
         data = self.store.head()
@@ -81,11 +80,11 @@ class Bucket:
         kept = self.cache.take(self.key)
         head = log.head
         if not head.entries:
-            return self.plan.stream(dict.fromkeys(COUNTS, 0))
+            return self.plan.stream()
         place = None if kept is None else self._place(head, kept)
         if kept is None or place is None:
             self.counts["rebuilds"] += 1
-            return self._replayed(self.plan.stream(dict.fromkeys(COUNTS, 0)), log, 0)
+            return self._replayed(self.plan.stream(), log, 0)
         if place == len(head.entries) - 1:
             self.counts["hits"] += 1
             stream: Stream = kept.stream
@@ -100,7 +99,7 @@ class Bucket:
 
     def _replayed(self, stream: Stream, log: Log, start: int) -> Stream:
         """Take the rows of records again, but for those that no window can see: a delete of them may be gone."""
-        bound = retained_after(stream, log.head.position.get("horizon"))
+        bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
             stream.replay(since(table, self.plan.asked.time, bound))
         stream.resume(log.head.position)
@@ -121,19 +120,19 @@ class Bucket:
         times, _ = arrow.ticks(mattered, self.plan.asked.time)
         log.append(mattered.select(self.plan.logged), times)
         self.plan.probe("written", self.key, self.counts)
-        bound = retained_after(stream, stream.horizon.at)
+        bound = stream.retained_after(stream.horizon.at)
         log.drop_expired(bound)
         log.compact(self.plan.protected, lambda table: self._tidied(stream, since(table, self.plan.asked.time, bound)))
-        log.head.position = stream.position()
+        log.head.position = stream.saved_position()
         log.head.timer = timer
         self.store.save_head(log.head.to_bytes())
         self.cache.put(self.key, Kept(stream, log.head.last.seq, log.head.last.nonce))
 
     def _tidied(self, stream: Stream, table: pa.Table) -> pa.Table:
-        return stream.merged(table) if isinstance(stream, PaneStream) else table
+        return panes.merged(stream.definition, self.plan.asked, table) if self.plan.merges else table
 
-    def _count(self, log: Log, stream: Stream) -> None:
-        for name, value in stream.counts.items():
+    def _count(self, log: Log, stream: Stream, step: Step) -> None:
+        for name, value in step.counts.items():
             self.counts[name] += value
         self.counts["written_bytes"] += log.written
         self.counts["read_bytes"] += log.read
@@ -143,11 +142,6 @@ class Bucket:
         self.counts["live_rows"] += stream.engine.live_rows
         self.counts["records"] += len(log.head.entries)
         self.counts["state_bytes"] += sum(entry.size for entry in log.head.entries)
-
-
-def retained_after(stream: Stream, horizon: int | None) -> int:
-    """Give the time at or before which no row is needed."""
-    return LOWEST if horizon is None else stream._retained_after(horizon)
 
 
 def since(table: pa.Table, time: str, bound: int) -> pa.Table:

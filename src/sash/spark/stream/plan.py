@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from sash import serialize
 from sash.keyed.definition import Definition
-from sash.keyed.panes import RECORD, PaneStream
+from sash.keyed.panes import RECORD
 from sash.keyed.spec import Asked
-from sash.keyed.stream import COUNTS, Stream, stream_of
+from sash.keyed.stream import Stream
 from sash.spark.stream.cache import CACHE_BYTES
 
 _CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored
@@ -53,27 +53,26 @@ class Plan:
     @cached_property
     def packed(self) -> pa.Schema:
         """The columns that travel."""
-        return self.stream({}).schema if self.merges else self.schema
+        return self.stream().schema if self.merges else self.schema
 
     @cached_property
     def logged(self) -> list[str]:
         """The columns that are kept in the state."""
         if self.merges:
             return [*self.asked.keys, self.asked.time, RECORD]
-        stream = self.stream({})
+        stream = self.stream()
         return [field.name for field in stream.schema]
 
     @cached_property
     def result(self) -> pa.Schema:
         """The columns of results."""
-        stream = stream_of(self.asked, self.schema.empty_table(), dict.fromkeys(COUNTS, 0))
-        schema: pa.Schema = stream.push(self.schema.empty_table(), None).schema
+        stream = Stream.of(self.asked, self.schema.empty_table())
+        schema: pa.Schema = stream.push(self.schema.empty_table(), None).results.schema
         return schema
 
-    def stream(self, counts: dict[str, int]) -> Stream:
+    def stream(self) -> Stream:
         """Start a stream."""
-        table = self.schema.empty_table()
-        return PaneStream(self.asked, table, counts) if self.merges else stream_of(self.asked, table, counts)
+        return Stream.of(self.asked, self.schema.empty_table(), panes=self.merges)
 
 
 _KNOWN: dict[Any, Plan] = {}

@@ -1,0 +1,169 @@
+"""A result for each row: when it arrives, when it is final, or again whenever it changes."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.inputs import arrow
+from sash.keyed.definition import Definition
+from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Watched
+from sash.keyed.intake import INSERTED, LATE, Batch, Status
+from sash.keyed.result_columns import require_new, require_unlike, result_names
+from sash.keyed.spec import Asked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash import _core
+
+
+class _Events:
+    """What the three have in common."""
+
+    remembers: ClassVar[bool] = False  # does the core remember what each row showed?
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.own = own_columns(context.spec)
+        self.reach = int(context.spec.closed == "left")  # ticks after its time at which a row is still seen
+
+    def late_before(self, horizon: int) -> int:
+        """Return the time before which rows are late."""
+        return horizon
+
+    def retained_after(self, horizon: int) -> int:
+        """Return the time at or before which no row is needed."""
+        return horizon - self.context.definition.largest - self.reach
+
+    def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> None:
+        """Take note of what a batch is about to change: nothing, for rows remember what they showed."""
+
+    def _rows(self, seqs: NDArray[np.int64]) -> "pa.Table":
+        return self.context.retained.rows(seqs).select(self.own)
+
+
+class EventArrival(_Events):
+    """Each row at once, with its results as of its arrival."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.schema: pa.Schema | None = None  # of what has been emitted
+
+    @staticmethod
+    def retained_columns(spec: Asked, definition: Definition) -> list[str]:
+        """Return the columns that must be kept of each row."""
+        return definition.foreign_columns
+
+    def next_at(self) -> int | None:
+        """Return the watermark at which something will be due without new rows."""
+        return None
+
+    def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
+        """Return the rows of a batch with their results."""
+        pa = arrow.pyarrow()
+        context = self.context
+        inserted = status == INSERTED
+        answers = context.answers(context.engine.arrived(keys, batch.times, status))
+        columns, counts = answers.columns(on_error=context.spec.on_error)
+        if context.spec.late == "drop":
+            rows = batch.table if inserted.all() else batch.table.filter(pa.array(inserted))
+        else:
+            late = status == LATE
+            keep = inserted | late
+            rows = batch.table.filter(pa.array(keep))
+            columns = {name: arrow.spread(column, inserted[keep]) for name, column in columns.items()}
+            columns["late"] = pa.array(late[keep])
+        require_new(rows, columns)
+        rows = arrow.with_columns(rows, columns)
+        self.schema = rows.schema
+        return Emission(rows, counts + Counter(emitted=answers.rows))
+
+    def rest(self) -> Emission:
+        """Return nothing: every row has been emitted."""
+        rows = arrow.pyarrow().table({}) if self.schema is None else self.schema.empty_table()
+        return Emission(rows, Counter())
+
+
+class EventFinal(_Events):
+    """Each row once, when nothing can change its results."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        require_unlike([*self.own, *result_names(context.definition, context.spec)])
+
+    @staticmethod
+    def retained_columns(spec: Asked, definition: Definition) -> list[str]:
+        """Return the columns that must be kept of each row."""
+        return list(dict.fromkeys([*own_columns(spec), *definition.foreign_columns]))
+
+    def next_at(self) -> int | None:
+        """Return the watermark at which something will be due without new rows."""
+        first = self.context.engine.pending(self.context.position.finished)
+        return None if first is None else first + 1 + self.context.horizon.lateness
+
+    def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
+        """Return the rows before the horizon that have not been emitted."""
+        horizon = LOWEST if self.context.horizon.at is None else self.context.horizon.at
+        return self.context.with_late(self._until(horizon), batch.table, status == LATE, self.own)
+
+    def rest(self) -> Emission:
+        """Return all rows that have not been emitted."""
+        return self.context.with_late(self._until(HIGHEST), *self.context.no_rows(), self.own)
+
+    def _until(self, until: int) -> Emission:
+        context = self.context
+        until = max(until, context.position.finished)
+        anchors = context.engine.between(context.position.finished, until)
+        answers = context.answers(anchors)
+        rows = self._rows(np.frombuffer(anchors.seqs(), dtype=np.int64))
+        context.position.finished = until
+        columns, counts = answers.columns(on_error=context.spec.on_error)
+        return Emission(arrow.with_columns(rows, columns), counts + Counter(emitted=answers.rows))
+
+
+class EventUpdate(_Events):
+    """Each row when it arrives, and again with a new revision whenever its results change."""
+
+    remembers: ClassVar[bool] = True
+    retained_columns = EventFinal.retained_columns
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        require_unlike([*self.own, *result_names(context.definition, context.spec)])
+
+    def next_at(self) -> int | None:
+        """Return the watermark at which something will be due without new rows."""
+        return None
+
+    def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
+        """Return the rows whose results have changed, and those that were deleted."""
+        return self.context.with_late(self._changed(), batch.table, status == LATE, self.own)
+
+    def rest(self) -> Emission:
+        """Return what has changed since the last batch."""
+        return self.context.with_late(self._changed(), *self.context.no_rows(), self.own)
+
+    def _changed(self) -> Emission:
+        pa = arrow.pyarrow()
+        context = self.context
+        gone = np.frombuffer(context.engine.gone(), dtype=np.int64)
+        anchors = context.engine.touched()
+        answers = context.answers(anchors)
+        change = np.frombuffer(context.engine.changed(anchors, answers.rooms, answers.extra()), dtype=np.uint8)
+        keep = np.flatnonzero(change)
+        seqs = np.frombuffer(anchors.seqs(), dtype=np.int64)[keep]
+        revised = int((seqs < context.position.seq).sum())  # those that were there before this batch
+        rows = pa.concat_tables([self._rows(gone), self._rows(seqs)])
+        columns, counts = answers.columns(keep, context.spec.on_error)
+        for name, column in columns.items():
+            rows = rows.append_column(name, arrow.stacked([pa.nulls(len(gone)), column]))
+        emission = context.revised(rows, len(gone))
+        return emission._replace(counts=emission.counts + counts + Counter(revised=revised))
+
+
+def own_columns(spec: Asked) -> list[str]:
+    """Return the columns of an event that are part of its result."""
+    named: list[Any] = [*spec.keys, spec.time, *([spec.id] if spec.id else []), *spec.carry]
+    return list(dict.fromkeys(named))

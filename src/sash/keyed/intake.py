@@ -1,0 +1,159 @@
+"""What a stream takes in: batches of rows, or of panes that were combined elsewhere.
+
+An intake reads a batch, refusing it before anything has changed, and applies it to the core.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.errors import KindError, shown
+from sash.inputs import arrow
+from sash.keyed import panes
+from sash.keyed.definition import Definition
+from sash.keyed.spec import Asked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash import _core
+
+# What became of a row; the numbers are the core's.
+INSERTED, REPEATED, DELETED, UNMATCHED, AWAITED, LATE, WITHDRAWN = range(7)
+Status = NDArray[np.uint8]
+
+
+class Batch(NamedTuple):
+    """Rows with a usable time (and id, where there must be one), ready for the core."""
+
+    table: "pa.Table"
+    times: NDArray[np.int64]
+    inputs: Any
+    counts: Counter[str]  # of all rows, and of those left out
+
+
+class Intake(Protocol):
+    """What a stream needs of an intake."""
+
+    schema: "pa.Schema"  # of a batch
+    event_schema: "pa.Schema"  # of the rows that events are made of
+
+    def read(self, table: "pa.Table") -> Batch:
+        """Read a batch, or refuse it."""
+
+    def reread(self, table: "pa.Table") -> Batch:
+        """Read rows that were read before."""
+
+    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
+        """Find the keys of a batch whose first row has this place in the stream."""
+
+    def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
+        """Apply a batch, and return what became of each row, and counts."""
+
+
+class RowIntake:
+    """Batches of rows."""
+
+    def __init__(self, spec: Asked, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
+        self.spec, self.definition, self.engine = spec, definition, engine
+        named = [*spec.keys, spec.time, *(name for name in (spec.id, spec.retract) if isinstance(name, str))]
+        names = dict.fromkeys([*named, *spec.carry, *definition.columns])
+        self.schema = arrow.pyarrow().schema([schema.field(name) for name in names])
+        self.event_schema = self.schema
+
+    def read(self, table: "pa.Table") -> Batch:
+        """Read a batch, or refuse it."""
+        require_types(table, self.schema)
+        rows, times, bad = self._readable(table)
+        return Batch(rows, times, self._inputs(rows), Counter(rows_in=table.num_rows) + bad)
+
+    def reread(self, table: "pa.Table") -> Batch:
+        """Read rows that were read before: all of them have a time."""
+        times, _ = arrow.ticks(table, self.spec.time)
+        return Batch(table, times, self._inputs(table), Counter())
+
+    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
+        """Find the keys of a batch whose first row has this place in the stream."""
+        return arrow.key_batch(self.engine, batch.table, self.spec.keys, seq)
+
+    def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
+        """Apply a batch, and return what became of each row, and counts."""
+        ids, deletes, columns = batch.inputs
+        status = np.empty(len(batch.times), dtype=np.uint8)
+        self.engine.apply(keys, batch.times, ids, deletes, late.view(np.uint8), columns, status)
+        named = {"late": LATE, "repeated": REPEATED, "unmatched": UNMATCHED}
+        return status, Counter({name: int((status == code).sum()) for name, code in named.items()})
+
+    def _readable(self, table: "pa.Table") -> tuple["pa.Table", NDArray[np.int64], Counter[str]]:
+        """Return the rows that have a time, and an id where they must, and how many have not."""
+        times, bad = arrow.ticks(table, self.spec.time)
+        counts = Counter(bad_times=0 if bad is None else int(bad.sum()))
+        if self.spec.id is not None and table.column(self.spec.id).null_count:
+            nameless = np.asarray(table.column(self.spec.id).is_null(), dtype=bool)
+            counts["bad_ids"] = int((nameless if bad is None else nameless & ~bad).sum())
+            bad = nameless if bad is None else bad | nameless
+        if bad is None or not bad.any():
+            return table, times, counts
+        return table.filter(arrow.pyarrow().array(~bad)), np.ascontiguousarray(times[~bad]), counts
+
+    def _inputs(self, table: "pa.Table") -> tuple[Any, Status | None, Any]:
+        """Return the ids, the deletes and the aggregated columns."""
+        ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
+        deletes = None if self.spec.retract is None else self._deletes(table)
+        return ids, deletes, self.definition.inputs_in(table)
+
+    def _deletes(self, table: "pa.Table") -> Status:
+        column = arrow.evaluated(table, self.spec.retract)
+        if not arrow.pyarrow().types.is_boolean(column.type):
+            raise KindError(
+                f"retract must hold booleans, but {shown(self.spec.retract)} holds {column.type}.", argument="retract"
+            )
+        return np.ascontiguousarray(np.asarray(column.fill_null(False), dtype=np.uint8))
+
+
+class PaneIntake:
+    """Batches of panes (keyed/panes.py), of a stream whose rows have the columns of `schema`."""
+
+    def __init__(self, spec: Asked, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
+        self.spec, self.definition, self.engine = spec, definition, engine
+        self.schema = panes.schema_of(spec, engine, schema)
+        self.event_schema = self.schema
+
+    def read(self, table: "pa.Table") -> Batch:
+        """Read a batch, or refuse it."""
+        require_types(table, self.schema)
+        batch = self.reread(table)
+        return batch._replace(counts=Counter(rows_in=int(self._rows(batch.inputs).sum())))
+
+    def reread(self, table: "pa.Table") -> Batch:
+        """Read panes, all of which have a time."""
+        times, _ = arrow.ticks(table, self.spec.time)
+        return Batch(table, times, panes.records_of(table), Counter())
+
+    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
+        """Find the keys of a batch."""
+        return arrow.key_batch(self.engine, batch.table, self.spec.keys, seq)
+
+    def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
+        """Join panes with those that are stored, and return what became of each, and how many rows were late."""
+        status = np.empty(len(batch.times), dtype=np.uint8)
+        self.engine.join(keys, batch.times, batch.inputs, late.view(np.uint8), status)
+        return status, Counter(late=int(self._rows(batch.inputs)[status == LATE].sum()))
+
+    def _rows(self, records: NDArray[np.uint8]) -> NDArray[np.int64]:
+        return panes.row_counts(records, self.engine.record_words)
+
+
+def require_types(table: "pa.Table", schema: "pa.Schema") -> None:
+    """Refuse a batch whose columns do not have the types of the first one's."""
+    for field in schema:
+        arrow.require_columns(table, [field.name], "batch")
+        found = table.schema.field(field.name).type
+        if found != field.type and not arrow.pyarrow().types.is_null(found):
+            raise KindError(
+                f"batch must hold {field.type} in the column {shown(field.name)} as before, got {found}; cast it.",
+                argument="batch",
+                column=field.name,
+            )
