@@ -24,12 +24,12 @@ def tables() -> dict[str, str]:
     queues = {"two_stacks": ("two_stacks",), "daba": ("daba",)}
     on_spark = {name: (name,) for name in ON_SPARK}
     return {
-        "distance": _table("distance", "ns a round", "d", _DISTANCES, trees),
-        "fifo": _table("fifo", "ns a round", "n", _SIZES, {"fiba": ("fiba",), **queues, "paper, best µ": PAPER}),
-        "random_distance": _table("random_distance", "ns a round", "x", _RANDOM, trees),
-        "bulk": _table("bulk", "ns an entry", "m", _BATCHES, trees),
-        "memory": _table("memory", "bytes an entry", "n", None, trees | queues),
-        "spark": _table("spark", "ms a micro-batch", "slides in a window", None, on_spark),
+        "distance": _table("distance", "ns per round", "d", _DISTANCES, trees),
+        "fifo": _table("fifo", "ns per round", "n", _SIZES, {"fiba": ("fiba",), **queues, "paper, best µ": PAPER}),
+        "random_distance": _table("random_distance", "ns per round", "x", _RANDOM, trees),
+        "bulk": _table("bulk", "ns per entry", "m", _BATCHES, trees),
+        "memory": _table("memory", "bytes per entry", "n", None, trees | queues),
+        "spark": _table("spark", "ms per micro-batch", "slides in a window", None, on_spark),
     }
 
 
