@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 GAP = r"""["'\s/#*]+f?["']?"""
 PHRASES = {
     r"\bGive\b": "start with what is returned or done, as in 'Return ...'",
-    rf"\bis{GAP}no\b(?!{GAP}longer\b)": "write 'is not a ...' or 'must be ...'",
+    # "there is no such key" and "it is no longer known" are plain English; "-1 is no size" is not.
+    rf"(?<![Tt]here\s)\bis{GAP}no\b(?!{GAP}longer\b)": "write 'is not a ...' or 'must be ...'",
     r"\banew\b": "write 'again', or the verb: 'rebuild'",
     rf"\bat{GAP}hand\b": "write 'current' or 'available'",
     rf"\bunless{GAP}told\b": "write 'default'",
@@ -87,6 +88,7 @@ def test_the_phrases_are_found(text):
     [
         "Return the sum.",
         "it is no longer known",
+        "there is no such key",
         "is not a size",
         "if x is None",
         "a given name",
