@@ -192,12 +192,12 @@ class Spread(NamedTuple):
         low, median, high = np.percentile(values, [25, 50, 75])
         return cls(float(median), float(low), float(high))
 
-    def told(self, scale: float = 1.0, digits: int = 1) -> str:
+    def text(self, scale: float = 1.0, digits: int = 1) -> str:
         """Return it as text, with all numbers multiplied by `scale`."""
         shown = [f"{value * scale:.{digits}f}" for value in (self.median, self.low, self.high)]
         return f"{shown[0]} ({shown[1]}-{shown[2]})"
 
 
-def beside(current: Spread, baseline: Spread) -> tuple[float, float]:
+def compare(current: Spread, baseline: Spread) -> tuple[float, float]:
     """Return the ratio of the medians and its bound: only a median beyond the baseline's quartiles is a loss."""
     return current.median / baseline.median, baseline.high / baseline.median

@@ -184,11 +184,11 @@ def one_key() -> list[Claim]:
     found = []
     for size in (10, 1_000, 100_000):
         window = f"{size}s"
-        asked: dict[str, Any] = {"keys": [], "time": "t", "windows": [window], "aggs": {"top": monoids.max("x")}}
-        ours = rolling(table, **asked)[f"top_{window}"].to_numpy()
+        spec: dict[str, Any] = {"keys": [], "time": "t", "windows": [window], "aggs": {"top": monoids.max("x")}}
+        ours = rolling(table, **spec)[f"top_{window}"].to_numpy()
         if not np.array_equal(ours, frame.rolling(window).max().to_numpy()):
             raise SystemExit(f"rolling max of {size} rows: a wrong answer; nothing was measured.")
-        ours_s, pandas_s = _in_turn(partial(rolling, table, **asked), partial(_pandas_max, frame, window))
+        ours_s, pandas_s = _in_turn(partial(rolling, table, **spec), partial(_pandas_max, frame, window))
         print(f"  max of {size} rows: {ours_s * 1e3:.0f} ms, pandas {pandas_s * 1e3:.0f}", flush=True)
         found.append((f"rolling max of {size} rows, one key / pandas", ours_s / pandas_s, 1.0))
     return found
@@ -217,17 +217,17 @@ def functions() -> list[Claim]:
     times = np.arange(ROWS).astype("datetime64[s]").astype("datetime64[us]")
     table = pa.table({"t": times, "a": rng.uniform(0.99, 1.01, ROWS), "b": rng.uniform(-1, 1, ROWS)})
     ours = Monoid.compiled(identity=(1.0, 0.0), combine=then, columns=("a", "b"), name="affine")
-    asked: dict[str, Any] = {"keys": [], "time": "t", "windows": [f"{size}s"], "aggs": {"f": ours}}
+    spec: dict[str, Any] = {"keys": [], "time": "t", "windows": [f"{size}s"], "aggs": {"f": ours}}
     frame = table.select(["a", "b"]).slice(0, subset).to_pandas()
 
     def by_pandas(rows: int) -> Any:
         rolled = frame.iloc[:rows].rolling(size, min_periods=1, method="table")
         return rolled.apply(_composed, raw=True, engine="numba").to_numpy()
 
-    answers = pairs_of(rolling(table, **asked)[f"f_{size}s"])[:subset]
+    answers = pairs_of(rolling(table, **spec)[f"f_{size}s"])[:subset]
     if not np.allclose(answers, by_pandas(subset), rtol=1e-6, atol=1e-6):
         raise SystemExit("rolling affine: a wrong answer; nothing was measured.")
-    ours_ns = _best(lambda: rolling(table, **asked)) / ROWS * 1e9
+    ours_ns = _best(lambda: rolling(table, **spec)) / ROWS * 1e9
     # Only rows with whole windows count: the time of the first 10,000 is subtracted.
     spent = _best(lambda: by_pandas(subset)) - _best(lambda: by_pandas(size))
     pandas_ns = spent / (subset - size) * 1e9
@@ -251,13 +251,13 @@ def zipf() -> list[Claim]:
     """Max over a day for 20,000 keys, a few of which have most of the rows."""
     keys = np.random.default_rng(SEED).zipf(1.2, ROWS) % KEYS
     events = events_of(keys)
-    asked: dict[str, Any] = {"keys": ["k"], "time": "t", "windows": ["24h"], "aggs": {"top": monoids.max("x")}}
+    spec: dict[str, Any] = {"keys": ["k"], "time": "t", "windows": ["24h"], "aggs": {"top": monoids.max("x")}}
     frame = _sorted_frame(events)
     theirs = _duckdb(events, ["top_24h"])
-    _require("rolling: DuckDB's answers", rolling(events, **asked), theirs, ["top_24h"])
+    _require("rolling: DuckDB's answers", rolling(events, **spec), theirs, ["top_24h"])
     _require("rolling: pandas' answers", _pandas(frame, ["top_24h"]), theirs, ["top_24h"])
     ours_s, duckdb_s, pandas_s, threads_s = _in_turn(
-        lambda: rolling(events, **asked),
+        lambda: rolling(events, **spec),
         lambda: _duckdb(events, ["top_24h"]),
         lambda: _pandas(frame, ["top_24h"]),
         lambda: _duckdb(events, ["top_24h"], threads=4),

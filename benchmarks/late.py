@@ -89,16 +89,16 @@ def _against_order(case: Case, size: int, sides: list[str]) -> list[Claim]:
     with baseline.workers("benchmarks.late:Pair", sides, case.small(size), size=size, **case.words) as started:
         turns = {CURRENT: {"pushes": case.pushes}, BASELINE: {"pushes": case.before}}
         measured = baseline.alternate(started, case.turns, **turns)
-    ratios = {side: _told(case, side, rows) for side, rows in measured.items()}
+    ratios = {side: _report(case, side, rows) for side, rows in measured.items()}
     return [(case.sentence, ratios[CURRENT], case.bound)]
 
 
-def _told(case: Case, side: str, rows: list[list[float]]) -> float:
+def _report(case: Case, side: str, rows: list[list[float]]) -> float:
     """Print the measurements of a side and return its ratio."""
     late, in_order = (list(column) for column in zip(*rows, strict=True))
     ratios = Spread.of([a / b for a, b in rows])
     total = sum(late) / sum(in_order)
-    parts = f"{Spread.of(late).told(digits=0):>24} {Spread.of(in_order).told(digits=0):>20} {ratios.told(digits=2):>22}"
+    parts = f"{Spread.of(late).text(digits=0):>24} {Spread.of(in_order).text(digits=0):>20} {ratios.text(digits=2):>22}"
     print(f"  {_side(side)}  {parts} all {total:6.2f}  {case.sentence}", flush=True)
     return total if case.total else ratios.median
 
@@ -244,10 +244,10 @@ def one_row(size: int, sides: list[str]) -> list[Claim]:
     found: list[Claim] = []
     for side, rows in measured.items():
         ns, counts = ([[turn[what][d] for turn in rows] for d in (0, 1)] for what in ("ns", "combines"))
-        told = " ".join(Spread.of(column).told(digits=0) for column in ns)
+        spread = " ".join(Spread.of(column).text(digits=0) for column in ns)
         counted = "" if counts[0][0] is None else f", combines {np.mean(counts[0]):.1f} and {np.mean(counts[1]):.1f}"
         ratio = float(np.median(ns[1]) / np.median(ns[0]))
-        print(f"  {_side(side)}  ns in the core for one late row, d = {near}, {far}: {told}", end="")
+        print(f"  {_side(side)}  ns in the core for one late row, d = {near}, {far}: {spread}", end="")
         print(f", {ratio:.2f} x{counted}", flush=True)
         if side == CURRENT:
             found = [(f"one late row, d = {far} / {near}, time in the core", ratio, 15.0)]
@@ -336,8 +336,8 @@ def late_events(sides: list[str]) -> list[Claim]:
     for side, rows in measured.items():
         spreads = [Spread.of([row[i] for row in rows]) for i in range(len(cases))]
         small, large, some, many = (spread.median for spread in spreads)
-        print(f"  {_side(side)}  a late event in update, ten anchors: {spreads[0].told()} µs of 2^12 rows, ", end="")
-        print(f"{spreads[1].told()} of 2^18; 5,000 anchors {some:.0f}, 50,000 {many:.0f}", flush=True)
+        print(f"  {_side(side)}  a late event in update, ten anchors: {spreads[0].text()} µs of 2^12 rows, ", end="")
+        print(f"{spreads[1].text()} of 2^18; 5,000 anchors {some:.0f}, 50,000 {many:.0f}", flush=True)
     return [
         ("a late event of ten anchors: 2^18 rows stored / 2^12", large / small, 1.2),
         ("a late event, 2^18 rows: 50,000 anchors / 5,000", many / some, 15.0),

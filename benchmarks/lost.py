@@ -57,8 +57,8 @@ def _timed(sentence: str, path: str, options: dict[str, Any]) -> list[Claim]:
         baseline.require_same(sentence, started)
         measured = baseline.alternate(started, TURNS)
     before, today = (Spread.of(measured[side]) for side in (BASELINE, CURRENT))
-    ratio, bound = baseline.beside(today, before)
-    print(f"  {before.told(1e3):>26} {today.told(1e3):>26}  {ratio:5.2f} x  {sentence}", flush=True)
+    ratio, bound = baseline.compare(today, before)
+    print(f"  {before.text(1e3):>26} {today.text(1e3):>26}  {ratio:5.2f} x  {sentence}", flush=True)
     found = [(f"{sentence}: today / before", ratio, bound)]
     if "affine" in sentence:
         found.append((f"{sentence}: ns per row", today.median / options["rows"] * 1e9, AFFINE_NS))

@@ -45,7 +45,7 @@ def claims() -> list[Claim]:
 def sums(spark: SparkSession) -> list[Claim]:
     """One sum over a window of a thousand rows, with Spark's default settings."""
     rows, size = events(spark, ROWS), seconds(ROWS, PER_WINDOW)
-    ours = rolling(rows, **asked([size], total=monoids.sum("x")))
+    ours = rolling(rows, **spec([size], total=monoids.sum("x")))
     theirs = rows.withColumn(f"total_{size}s", F.sum("x").over(over(size)))
     found = measured(spark, "sum", ours, theirs, segments=False)
     return [("Spark batch: sum, 1,000 rows per window / rangeBetween", found, 1 / 4)]
@@ -59,7 +59,7 @@ def nine(spark: SparkSession) -> list[Claim]:
     functions: dict[str, Any] = {"total": F.sum, "top": F.max, "dev": F.stddev}
     columns = {f"{agg}_{size}s": functions[agg]("x").over(over(size)) for agg in aggs for size in sizes}
     found = measured(
-        spark, "3 x (sum, max, stddev)", rolling(rows, **asked(sizes, **aggs)), rows.withColumns(columns), segments=True
+        spark, "3 x (sum, max, stddev)", rolling(rows, **spec(sizes, **aggs)), rows.withColumns(columns), segments=True
     )
     return [("Spark batch: 3 windows of sum, max, stddev / segment trees", found, 1 / 1.5)]
 
@@ -67,7 +67,7 @@ def nine(spark: SparkSession) -> list[Claim]:
 def distinct(spark: SparkSession) -> list[Claim]:
     """The number of distinct values, estimated by two sketches of the same family."""
     rows, size = events(spark, ROWS), seconds(ROWS, PER_WINDOW)
-    ours = rolling(rows, **asked([size], kinds=monoids.hyperloglog("x")))
+    ours = rolling(rows, **spec([size], kinds=monoids.hyperloglog("x")))
     theirs = rows.withColumn(f"kinds_{size}s", F.approx_count_distinct("x").over(over(size)))
     found = measured(spark, "HyperLogLog", ours, theirs, segments=True, spread=0.06)
     return [("Spark batch: HyperLogLog / approx_count_distinct", found, 1 / 5)]
@@ -76,7 +76,7 @@ def distinct(spark: SparkSession) -> list[Claim]:
 def own(spark: SparkSession) -> list[Claim]:
     """The largest rise within a window, a custom monoid, against the same in pandas on Spark."""
     rows, size = events(spark, FEW), seconds(FEW, PER_WINDOW)
-    ours = rolling(rows, **asked([size], rise=_largest_rise()))
+    ours = rolling(rows, **spec([size], rise=_largest_rise()))
     found = []
     for name, function in (("a loop", _loop()), ("NumPy", _vectors())):
         theirs = rows.groupBy("k").applyInPandas(_by_pandas(size, function), f"{_ddl(rows)}, rise_{size}s double")
@@ -163,7 +163,7 @@ def seconds(count: int, per_window: int) -> int:
     return per_window * KEYS
 
 
-def asked(sizes: list[int], **aggs: Monoid) -> dict[str, Any]:
+def spec(sizes: list[int], **aggs: Monoid) -> dict[str, Any]:
     return {"keys": ["k"], "time": "t", "windows": [f"{size}s" for size in sizes], "aggs": aggs}
 
 

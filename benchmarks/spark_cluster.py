@@ -76,7 +76,7 @@ def _claim(case: str, turns: list[dict[str, Any]]) -> Claim:
         raise SystemExit(f"{case}: the results of the cluster differ from those of {LOCAL}.")
     for name, ones in found.items():
         for one in ones:
-            print(f"  {case}, {name}: {one['ms']:.0f} ms, {one['told']}, load {one['load']:.1f}", flush=True)
+            print(f"  {case}, {name}: {one['ms']:.0f} ms, {one['summary']}, load {one['load']:.1f}", flush=True)
     best = {name: min(ones, key=lambda one: one["ms"]) for name, ones in found.items()}
     return f"{case}: {SPREAD} / {LOCAL}", best[SPREAD]["ms"] / best[LOCAL]["ms"], 1.5
 
@@ -88,10 +88,10 @@ def _measured(master: str, room: Path, turn: int) -> dict[str, Any]:
     with log.open("w") as said:
         if subprocess.run(command, env=environment(), stderr=said, check=False).returncode:
             raise SystemExit(f"the cases on {master} failed: {log.read_text()[-2000:]}")
-    told: dict[str, Any] = json.loads(found.read_text())
-    for line in told["growth"]:
+    measured: dict[str, Any] = json.loads(found.read_text())
+    for line in measured["growth"]:
         print(f"  {master.split(':')[0]}, long stream: {line}", flush=True)
-    return told
+    return measured
 
 
 # --- in the process of one master -----------------------------------------------------------------
@@ -121,14 +121,14 @@ def _stream(spark: SparkSession, keys: int, *, every: bool) -> dict[str, Any]:
         made = rolling(rows, keys=["k"], time="t", windows=windows, aggs=_AGGS, emit="arrival", lateness="1h")
     query, where = run(made, "parquet")
     load, counted = os.getloadavg()[0], metrics(query)
-    told = ", ".join(f"{name} {sum(row[name] for row in counted)}" for name in ("hits", "catch_ups", "rebuilds"))
-    told += f", checkpoint {_size(where / 'checkpoint') / 1e6:.1f} MB"
+    summary = ", ".join(f"{name} {sum(row[name] for row in counted)}" for name in ("hits", "catch_ups", "rebuilds"))
+    summary += f", checkpoint {_size(where / 'checkpoint') / 1e6:.1f} MB"
     if sum(row["rows_in"] for row in counted) != BATCHES * ROWS or sum(row["late"] for row in counted):
         raise SystemExit("rows were lost; nothing was measured.")
     results = _checked(spark.read.parquet(str(where / "out")))
     for place in (where, events.path):
         shutil.rmtree(place, ignore_errors=True)
-    return {"ms": median_ms(query), "told": told, "results": results, "load": load}
+    return {"ms": median_ms(query), "summary": summary, "results": results, "load": load}
 
 
 def _batch(spark: SparkSession) -> dict[str, Any]:
@@ -141,7 +141,8 @@ def _batch(spark: SparkSession) -> dict[str, Any]:
         made.write.format("noop").mode("overwrite").save()
         times.append(time.perf_counter() - began)
     best, load = min(times), os.getloadavg()[0]
-    return {"ms": best * 1000, "told": f"{spark_batch.ROWS / best / 1e6:.2f}M rows/s", "results": results, "load": load}
+    summary = f"{spark_batch.ROWS / best / 1e6:.2f}M rows/s"
+    return {"ms": best * 1000, "summary": summary, "results": results, "load": load}
 
 
 def _checked(results: DataFrame) -> list[str]:

@@ -38,7 +38,7 @@ def claims() -> list[Claim]:
         spark.stop()
         shutil.rmtree(events.path, ignore_errors=True)
     for every, rows, load in runs:
-        print(f"  every {every}: {_told(rows)}, load {load:.1f}", flush=True)
+        print(f"  every {every}: {_summary(rows)}, load {load:.1f}", flush=True)
     frequent, rare = ([row for name, rows, _ in runs if name == every for row in rows] for every in (FREQUENT, RARE))
     ratio = _microseconds(rare) / _microseconds(frequent)
     return [(f"stream, a trigger every {RARE} / every {FREQUENT}", ratio, 5.0)]
@@ -79,7 +79,7 @@ def _measured(spark: SparkSession, events: Events, every: str) -> tuple[list[dic
     return full[-MEASURED:], os.getloadavg()[1]
 
 
-def _told(rows: list[dict[str, Any]]) -> str:
+def _summary(rows: list[dict[str, Any]]) -> str:
     took = ", ".join(f"{row['seconds'] * 1000:.0f}" for row in rows)
     counted = ", ".join(f"{name} {sum(row[name] for row in rows)}" for name in _COUNTED)
     read = statistics.mean(row["read_bytes"] for row in rows) / 1e6

@@ -145,7 +145,7 @@ class Rounds:
 
 
 class Shared(Rounds):
-    """A small window beside the big one: a separate tree (`twin`), or a range of the big one's (`range`)."""
+    """A small window in addition to the big one: a separate tree (`twin`), or a range of the big one's (`range`)."""
 
     def __init__(self, series: str, monoid: str, n: int, small: int, variant: str) -> None:
         """Fill both; d is half the small window."""

@@ -19,7 +19,7 @@ _CLASSES = {True: "yes", False: "no", None: "open"}
 
 
 def write_report(results: Path, pictures: Path) -> Path:
-    """Draw all figures into a folder and return the path of the report beside them."""
+    """Draw all figures into a folder and return the path of the report next to them."""
     measured = dict(read_all(results, FIGURES, STAMPS))
     if not measured:
         raise FileNotFoundError(f"{results} has no results to draw; measure first.")
