@@ -40,7 +40,7 @@ def text_of(file: Path) -> str:
 
 def tics_in(text: str) -> list[tuple[int, str, str]]:
     """Return the line, the phrase and the advice for each phrase in a text."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     found = []
     for phrase, advice in PHRASES.items():
         for match in re.finditer(phrase, text):
