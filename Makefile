@@ -1,9 +1,9 @@
 # Everything a working copy of sash needs; `make help` lists the targets.
 #
-# Stamps keep it quick. $(VENV)/.deps is as old as the last install of the lock, and
-# $(VENV)/.sash as the last install of the package: a newer lock renews both, a newer file in
-# core/ or src/ the second. Directories count as files, so deletions are noticed. Both need
-# $(VENV)/.tools only, what builds the core: it is compiled while the rest is downloaded.
+# Stamp files avoid repeated work. $(VENV)/.deps dates from the last install of the lock, and
+# $(VENV)/.sash from the last install of the package: a newer lock renews both, a newer file in
+# core/ or src/ the second. Directories count as files, so deletions are noticed. Both depend only
+# on $(VENV)/.tools, which builds the core: it is compiled while the rest is downloaded.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,13 +13,13 @@ PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip --disable-pip-version-check install --quiet
-# The same with the steps of the compiler, which takes minutes, as they are done.
+# The same, with the steps of the compiler shown as they finish, because it takes minutes.
 PIP_BUILD := $(PY) tools/progress.py $(subst --quiet,--verbose,$(PIP_INSTALL)) --no-build-isolation --no-deps
 SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
            $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
 CORE_FILES := $(wildcard core/*.hpp core/*/*.hpp core/*/*.cpp)
 SANITIZED := build/sanitize
-# Python itself is not instrumented: the sanitizers' runtimes must come first, and libstdc++
+# Python itself is not instrumented: the sanitizers' runtimes must be loaded first, and libstdc++
 # with them, or a C++ exception finds no handler to intercept.
 PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
 
@@ -35,16 +35,16 @@ help: ## list the targets
 	@echo
 	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
 
-test: $(READY) ## build, install what is needed, run all tests
+test: $(READY) ## build, install dependencies, run all tests
 	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-run: $(READY) ## build, then stream late payments through a local Spark, verify the results, write out/report.html
+run: $(READY) ## stream late payments through a local Spark, verify the results, write out/report.html
 	$(VENV)/bin/sash demo
 
-tour: $(READY) ## build, then print the paper's worked example step by step
+tour: $(READY) ## print the paper's worked example step by step
 	$(PY) -m sash.window.tour
 
-check: $(VENV)/.deps ## lint, format and types; changes nothing
+check: $(VENV)/.deps ## check lint, format and types; changes nothing
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -55,16 +55,16 @@ format: $(VENV)/.deps ## format Python and C++ in place
 	$(VENV)/bin/ruff format .
 	$(if $(CORE_FILES),$(VENV)/bin/clang-format -i $(CORE_FILES))
 
-bench: $(READY) ## print the benchmark tables, every answer verified first: about 25 minutes; PARTS=late,lost for some
+bench: $(READY) ## print the benchmark tables, after verifying every answer: about 25 minutes; PARTS=late,lost runs some of them
 	$(PY) -m benchmarks $(if $(PARTS),--only $(PARTS))
 
-bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 15 minutes; PARTS=late for one
+bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 15 minutes; PARTS=late runs one of them
 	$(PY) -m benchmarks.spark $(PARTS)
 
-figures: $(READY) ## redraw the paper's figures from a quick run: about two minutes, then experiments/figures/report.html
+figures: $(READY) ## redraw the paper's figures from a quick run and write experiments/figures/report.html: about two minutes
 	$(PY) -m experiments --quick
 
-figures-full: $(READY) ## the same for the record: up to an hour on a quiet machine; goes on where it was stopped
+figures-full: $(READY) ## the same at the paper's sizes: up to an hour on an idle machine; resumes where it was stopped
 	$(PY) -m experiments
 
 sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
@@ -72,14 +72,14 @@ sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built wi
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
-cards: $(READY) ## write the cards of the monoids into docs/monoids.md
+cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md
 
-lock: ## pin the whole development environment anew (Python 3.11)
+lock: ## update the pins of the development environment (Python 3.11)
 	@tools/preflight.sh $(PYTHON)
 	$(PYTHON) tools/lock.py
 
-clean: ## remove the environment and everything built
+clean: ## remove the environment and all build products
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -89,12 +89,12 @@ $(VENV)/.tools: requirements-dev.lock
 	$(PIP_INSTALL) -c requirements-dev.lock cmake nanobind ninja scikit-build-core
 	@touch $@
 
-# No bytecode ahead: most of what is installed is never imported.
+# Bytecode is not compiled in advance: most of what is installed is never imported.
 $(VENV)/.deps: $(VENV)/.tools
 	$(PIP_INSTALL) --no-compile -r requirements-dev.lock
 	@touch $@
 
-# Without make's flags, which would have ninja share the two jobs that are meant for pip.
+# Clear make's flags, or ninja would share the two jobs that are meant for pip.
 $(VENV)/.sash: $(VENV)/.tools $(SOURCES)
 	@tools/preflight.sh $(PYTHON)
 	MAKEFLAGS= $(PIP_BUILD) --force-reinstall .

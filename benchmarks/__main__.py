@@ -1,4 +1,4 @@
-"""Print the benchmark tables: `make bench`, or a part of them by `python -m benchmarks --only late,lost`.
+"""Print the benchmark tables: `make bench`, or some parts with `python -m benchmarks --only late,lost`.
 
 `python -m benchmarks --only rounds --size 21 --rounds 100000` is a quick look.
 """
@@ -14,12 +14,12 @@ _HEADINGS: dict[str, tuple[str, Callable[[], list[Claim]]]] = {
     "monoids": ("monoids", aggregates.claims),
     "keyed": ("keyed windows", keyed.claims),
     "late": ("late rows and deletes, one key", late.claims),
-    "lost": ("nothing lost: today against the commit before the tree", lost.claims),
+    "lost": ("regressions: today against the commit before the tree", lost.claims),
 }
 
 
 def main() -> None:
-    """Measure what is asked for, then print it and what it says."""
+    """Measure the requested parts, then print the results and the claims."""
     options = _options()
     for part in options.only:
         if part == "rounds":
@@ -33,23 +33,21 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parts = ["rounds", *_HEADINGS]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default=",".join(parts), help=f"parts by name, with commas: {', '.join(parts)}")
-    parser.add_argument(
-        "--size", type=int, default=22, help="the size of a window in rounds as a power of two, 21 or more"
-    )
+    parser.add_argument("--only", default=",".join(parts), help=f"comma-separated parts: {', '.join(parts)}")
+    parser.add_argument("--size", type=int, default=22, help="window size in rounds, as a power of two, 21 or more")
     parser.add_argument("--rounds", type=int, default=500_000, help="rounds per structure and distance")
-    parser.add_argument("--slices", type=int, default=10, help="parts the rounds are measured in")
+    parser.add_argument("--slices", type=int, default=10, help="slices in which the rounds are measured")
     options = parser.parse_args()
     if options.size < 21:
-        parser.error(f"--size: {options.size} is too small for distances up to 2^20; give 21 or more.")
+        parser.error(f"--size must be at least 21 for distances up to 2^20, got {options.size}.")
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(parts):
-        parser.error(f"--only: there is no part {', '.join(sorted(unknown))}; take some of {', '.join(parts)}.")
+        parser.error(f"--only must name some of {', '.join(parts)}, got {', '.join(sorted(unknown))}.")
     return options
 
 
 def _rounds(options: argparse.Namespace) -> None:
-    print(f"evict, insert, query: nanoseconds a round, sum of int64, window of 2^{options.size}", flush=True)
+    print(f"evict, insert, query: nanoseconds per round, sum of int64, window of 2^{options.size}", flush=True)
     table = rounds.measured(2**options.size, options.rounds, options.slices)
     print_table(table)
     print_claims(rounds.claims(table))
@@ -65,7 +63,7 @@ def print_table(table: rounds.Table) -> None:
 
 
 def print_claims(claims: list[Claim]) -> None:
-    """Print each claim with what was found; one that fails ends with a word that says so."""
+    """Print each claim with the measured value, the bound, and whether it holds."""
     print()
     for sentence, found, bound in claims:
         print(f"{sentence:80} {found:6.2f}   must not exceed {bound:6.2f}   {'holds' if found <= bound else 'FAILS'}")

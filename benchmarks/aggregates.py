@@ -1,4 +1,4 @@
-"""What the monoids must show: a struct against one sum, compiled against native and Python, wide states."""
+"""Claims about monoids: a struct against one sum, compiled against native and Python, wide states."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ class Load:
 
 
 def measure(cases: list[Load], slices: int) -> dict[str, float]:
-    """Run all cases in turn, slice by slice, and give the median nanoseconds a round of each."""
+    """Run all cases in turn, slice by slice, and return the median nanoseconds per round of each."""
     for _ in range(slices):
         for case in cases:
             case.run(case.rounds // slices)
@@ -67,7 +67,7 @@ def measure(cases: list[Load], slices: int) -> dict[str, float]:
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     return [*product(), *compiled(), *wide()]
 
 

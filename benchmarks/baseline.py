@@ -1,8 +1,8 @@
-"""The engine of before beside the one of today: the same measuring code in two processes, whose turns alternate.
+"""The earlier engine against the current one: the same measuring code in two processes with alternating turns.
 
-The baseline is the package as it was at one commit, built once from the git history into build/baseline and kept there.
-A worker of each side fills what it measures and then does a turn whenever it is told to, so that a slow moment of the
-machine falls on both. Messages are lines of JSON.
+The baseline is the package at one commit, built once from the git history into build/baseline and kept there. A worker
+of each side sets up its case and then does a turn on request, so that a slow moment of the machine affects both.
+Messages are lines of JSON.
 """
 
 import json
@@ -28,14 +28,14 @@ _PLACE = _ROOT / "build" / "baseline"
 
 
 class Missing(Exception):
-    """There is no baseline, and the message says why."""
+    """The baseline is not available, for the reason in the message."""
 
 
-# --- the package of before ------------------------------------------------------------------------
+# --- the earlier package --------------------------------------------------------------------------
 
 
 def site() -> Path:
-    """Return the directory that the baseline is installed in, and build it first if it is not there."""
+    """Return the directory of the installed baseline, which is built first if it is missing."""
     target = _PLACE / "site"
     if (target / "sash" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}").exists():
         return target
@@ -56,7 +56,7 @@ def _require_commit() -> None:
     try:
         found = subprocess.run(command, cwd=_ROOT, capture_output=True).returncode == 0
     except FileNotFoundError:
-        raise Missing(f"the baseline is commit {COMMIT} of the git history, and there is no git; install it.") from None
+        raise Missing(f"the baseline is commit {COMMIT} of the git history, but git was not found.") from None
     if not found:
         raise Missing(
             f"the git history here has no commit {COMMIT}, the baseline; fetch it, as with `git fetch --unshallow`."
@@ -64,11 +64,11 @@ def _require_commit() -> None:
 
 
 def _install(source: Path, target: Path) -> None:
-    """Install from a source tree, in a directory that gets its name only when everything is there."""
+    """Install from a source tree, into a directory that gets its name only when it is complete."""
     unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=_PLACE))
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--target", str(unfinished), str(source)]
-    # Without make's flags, which would have ninja share make's jobs; tools of the environment are beside its Python.
+    # Clear make's flags, or ninja would share make's jobs; the environment's tools are in the directory of its Python.
     tools = str(Path(sys.executable).parent)
     env = {**os.environ, "MAKEFLAGS": "", "PATH": tools + os.pathsep + os.environ.get("PATH", "")}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
@@ -87,7 +87,7 @@ def environment(side: str) -> dict[str, str]:
 
 
 def available() -> list[str]:
-    """Return the sides that there are; where the baseline is missing, say why."""
+    """Return the available sides; if the baseline is missing, print why."""
     try:
         site()
     except Missing as missing:
@@ -100,7 +100,7 @@ def available() -> list[str]:
 
 
 class Worker:
-    """A process that imports the sash of one side, holds one case of a benchmark, and does what it is told."""
+    """A process that imports the sash of one side, holds one case of a benchmark, and serves requests."""
 
     def __init__(self, side: str) -> None:
         self.side = side
@@ -113,12 +113,12 @@ class Worker:
             raise SystemExit(f"the baseline's process imports {where}; nothing was measured.")
 
     def make(self, path: str, **options: Any) -> "Worker":
-        """Make the case, a class as "module:Class", in place of the one before."""
+        """Create the case, a class as "module:Class", in place of the previous one."""
         self.call("make", path=path, **options)
         return self
 
     def call(self, name: str, **options: Any) -> Any:
-        """Call a method of the case, and return what it returns."""
+        """Call a method of the case and return its result."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([name, options]) + "\n")
         self._process.stdin.flush()
@@ -145,9 +145,9 @@ class Worker:
 
 @contextmanager
 def workers(path: str, sides: list[str], small: dict[str, Any], **options: Any) -> Iterator[list[Worker]]:
-    """Start a worker of each side and make it a case, named as "module:Class", once a small one has been verified.
+    """Start a worker for each side and create its case, named as "module:Class", after verifying a small one.
 
-    Each side compares its small case with an oracle, and then the sides are compared; no `small` leaves that out.
+    Each side compares its small case with an oracle, and then the sides are compared; an empty `small` skips this.
     """
     with ExitStack() as stack:
         started = []
@@ -160,15 +160,15 @@ def workers(path: str, sides: list[str], small: dict[str, Any], **options: Any) 
 
 
 def require_same(what: str, started: list[Worker]) -> None:
-    """Refuse to measure sides that differ; each verifies its own answers against an oracle as it gives them."""
+    """Exit if the sides differ; each also verifies its own answers against an oracle."""
     if len({worker.call("answers") for worker in started}) > 1:
-        raise SystemExit(f"{what}: the answers of before and of today differ; nothing was measured.")
+        raise SystemExit(f"{what}: the answers of the two sides differ; nothing was measured.")
 
 
 def alternate(started: list[Worker], turns: int = TURNS, **options: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return what each side found in each of its turns; the first of a pair is now one, now the other.
+    """Return the results of each side's turns; the sides alternate in going first.
 
-    `options` has the turns' arguments by side, where there are any.
+    `options` has the arguments of the turns by side, if there are any.
     """
     found: dict[str, list[Any]] = {worker.side: [] for worker in started}
     for turn in range(turns):
@@ -177,11 +177,11 @@ def alternate(started: list[Worker], turns: int = TURNS, **options: dict[str, An
     return found
 
 
-# --- what turns say -------------------------------------------------------------------------------
+# --- summaries of turns ---------------------------------------------------------------------------
 
 
 class Spread(NamedTuple):
-    """The median of some measurements, and the quartiles."""
+    """The median and the quartiles of some measurements."""
 
     median: float
     low: float
@@ -192,12 +192,12 @@ class Spread(NamedTuple):
         low, median, high = np.percentile(values, [25, 50, 75])
         return cls(float(median), float(low), float(high))
 
-    def told(self, scale: float = 1.0, digits: int = 1) -> str:
-        """Return it as text, in a unit of which `scale` are one of ours."""
+    def text(self, scale: float = 1.0, digits: int = 1) -> str:
+        """Return it as text, with all numbers multiplied by `scale`."""
         shown = [f"{value * scale:.{digits}f}" for value in (self.median, self.low, self.high)]
         return f"{shown[0]} ({shown[1]}-{shown[2]})"
 
 
-def beside(current: Spread, baseline: Spread) -> tuple[float, float]:
-    """Return today's median by that of before, and the bound: a loss is only a median beyond the other's quartiles."""
+def compare(current: Spread, baseline: Spread) -> tuple[float, float]:
+    """Return the ratio of the medians and its bound: only a median beyond the baseline's quartiles is a loss."""
     return current.median / baseline.median, baseline.high / baseline.median

@@ -1,4 +1,4 @@
-"""What else fiba must show: expensive and Python monoids, batches against memcpy, memory, single calls."""
+"""Other claims about fiba: expensive and Python monoids, batches against memcpy, memory, single calls."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ Claim = tuple[str, float, float]
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     return [*expensive(), *python_monoid(), *batches(), *single_calls(), *memory()]
 
 
@@ -44,7 +44,7 @@ def python_monoid() -> list[Claim]:
 
 
 def batches() -> list[Claim]:
-    """A sorted run in and out at once, against a memcpy of the same bytes, and a run in the middle."""
+    """A sorted run inserted and evicted at once, against a memcpy of the same bytes, and a run in the middle."""
     n = 2**22
     times, values = np.arange(n), np.arange(n)
     window, copies = Window(monoids.sum()), (np.empty(n, np.int64), np.empty(n, np.int64))
@@ -121,7 +121,7 @@ before = held()
 if {in_order}:
     w.insert_many(times, times)
 else:
-    for part in np.array_split(times, 2**14):  # late events come in small batches
+    for part in np.array_split(times, 2**14):  # late events arrive in small batches
         w.insert_many(part, part)
 w.query()
 full = held()
@@ -131,17 +131,17 @@ print((full - before) / n, (held() - before) / n)
 
 
 def memory() -> list[Claim]:
-    """Bytes that an entry of 16 bytes takes, each case in a process of its own, and what stays when all but ten go."""
+    """Bytes per entry of 16 bytes, each case in a separate process, and what remains when all but ten are evicted."""
     found = []
     for in_order in (True, False):
         code = _MEMORY.format(in_order=in_order)
         shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         found.append(tuple(map(float, shown.split())))
     return [
-        ("bytes an entry, in order", found[0][0], 18.0),
-        ("bytes an entry, after random inserts", found[1][0], 30.0),
-        ("bytes an entry left, of what was held, in order", found[0][1], 1.0),
-        ("bytes an entry left, of what was held, random", found[1][1], 1.0),
+        ("bytes per entry, in order", found[0][0], 18.0),
+        ("bytes per entry, after random inserts", found[1][0], 30.0),
+        ("bytes per entry left after eviction, in order", found[0][1], 1.0),
+        ("bytes per entry left after eviction, random", found[1][1], 1.0),
     ]
 
 

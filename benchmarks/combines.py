@@ -1,6 +1,6 @@
-"""How many combines a round costs: a table that depends on nothing but the algorithms.
+"""The number of combines per round: a table that depends only on the algorithms.
 
-`python -m benchmarks.combines` prints it as docs/algorithm.md holds it; a test compares the two.
+`python -m benchmarks.combines` prints it in the form of docs/algorithm.md; a test compares the two.
 """
 
 import numpy as np
@@ -21,20 +21,20 @@ TREES: tuple[tuple[str, str, dict[str, int]], ...] = (
 
 
 def per_round(structure: str, options: dict[str, int], distance: int, size: int = SIZE, rounds: int = ROUNDS) -> float:
-    """Give the combines of a round of evict, insert and query at this distance, on the average of many rounds."""
+    """Return the average number of combines per round of evict, insert and query at this distance."""
     window = Window(monoids.sum(), structure=structure, **options)
     settled = size - distance
     window.insert_many(np.arange(settled), np.ones(settled, dtype=np.int64))
     window.insert_many(FAR_FUTURE + np.arange(distance), np.ones(distance, dtype=np.int64))
     times = np.arange(settled, settled + 2 * rounds)
-    window.slide(times[:rounds], times[:rounds], count=size)  # what the filling left to repair is not counted
+    window.slide(times[:rounds], times[:rounds], count=size)  # repairs that filling left behind are not counted
     before = window.combines
     window.slide(times[rounds:], times[rounds:], count=size)
     return (window.combines - before) / rounds
 
 
 def table() -> str:
-    """Give the table in Markdown."""
+    """Return the table as Markdown."""
     lines = ["| | " + " | ".join(f"d = {_power(d)}" for d in DISTANCES) + " |", "|---" * (len(DISTANCES) + 1) + "|"]
     for label, structure, options in TREES:
         cells = [f"{per_round(structure, options, distance):.1f}" for distance in DISTANCES]

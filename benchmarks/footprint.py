@@ -1,6 +1,6 @@
-"""How much memory a KeyedWindows takes: `python -m benchmarks.footprint long`, in a process of its own.
+"""The memory of a KeyedWindows: `python -m benchmarks.footprint long`, in a separate process.
 
-It prints the bytes by which the process has grown, all that came out having been let go of.
+It prints the bytes by which the process has grown after all results were freed.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _AGGS = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x"
 
 
 def keys() -> int:
-    """Return what a million keys of three events take."""
+    """Return the bytes of a million keys with three events each."""
     order = np.random.default_rng(1).permutation(KEYS)
     batches = [(part, time) for time in (1, 2, 3) for part in np.array_split(order, 50)]
     options: dict[str, Any] = {"keys": ["k"], "windows": [10, 100, 1000], "aggs": _AGGS, "lateness": 100}
@@ -31,14 +31,14 @@ def keys() -> int:
 
 
 def many() -> int:
-    """Return what 20,000 keys of 100 events take, which come key by key at each time."""
+    """Return the bytes of 20,000 keys with 100 events each, which arrive key by key at each time."""
     order = np.random.default_rng(1).permutation(MANY)
     options: dict[str, Any] = {"keys": ["k"], "windows": [10, 100, 1000], "aggs": _AGGS, "lateness": 100}
     return _grown(options, [lambda time=time: _of_keys(order, time) for time in range(EACH)], MANY * EACH)
 
 
 def long(late: float = 0.0) -> int:
-    """Return what one key of 2^22 events takes that came in order, and some late ones after them."""
+    """Return the bytes of one key with 2^22 events in order, followed by some late ones."""
     rows = Rows(LONG, BATCH)
     batches = [lambda: rows.in_order(BATCH)] * (LONG // BATCH)
     count = round(LONG * late)
@@ -62,7 +62,7 @@ def _grown(options: dict[str, Any], batches: list[Callable[[], pa.Table]], rows:
     for batch in batches:
         kw.push(batch())
     if kw.metrics["live_rows"] != rows:
-        raise SystemExit(f"{kw.metrics['live_rows']} rows are held instead of {rows}; nothing was measured.")
+        raise SystemExit(f"{kw.metrics['live_rows']} rows are stored, expected {rows}; nothing was measured.")
     return _resident() - before
 
 

@@ -1,7 +1,7 @@
-"""What KeyedWindows and rolling must show against pandas and DuckDB.
+"""Claims about KeyedWindows and rolling, against pandas and DuckDB.
 
-Rivals compute the same columns offline from sorted rows, and every answer is compared with theirs before it is timed.
-Times are distinct, for pandas leaves later rows of the same time out of a window.
+The others compute the same columns offline from sorted rows, and every answer is compared with theirs before it is
+timed. Times are distinct, because pandas excludes later rows of the same time from a window.
 """
 
 import time
@@ -29,7 +29,7 @@ REPEATS = 3
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     return [*pushes(), *boundaries(), *one_key(), *functions(), *zipf()]
 
 
@@ -57,7 +57,7 @@ def pushes() -> list[Claim]:
 
 
 def events_of(keys: Any) -> pa.Table:
-    """Give rows in the order of time, which is distinct."""
+    """Return rows in time order, with distinct times."""
     rng = np.random.default_rng(SEED + 1)
     times = np.sort(rng.choice(SPAN_US // 1000, len(keys), replace=False)) * 1000
     return pa.table(
@@ -71,7 +71,7 @@ def events_of(keys: Any) -> pa.Table:
 
 
 def held_up(events: pa.Table) -> list[pa.Table]:
-    """Give the batches of a stream in which 1% of the rows come up to a day after their time."""
+    """Return the batches of a stream in which 1% of the rows arrive up to a day late."""
     rng = np.random.default_rng(SEED + 2)
     count = events.num_rows
     delay = np.where(rng.random(count) < 0.01, rng.integers(0, DAY_US, count), 0)
@@ -93,7 +93,7 @@ def stream(batches: list[pa.Table]) -> None:
     kw = engine_of("1d")
     rows = sum(kw.push(batch).num_rows for batch in batches)
     if rows != sum(batch.num_rows for batch in batches) or kw.metrics["late"]:
-        raise SystemExit(f"push: {rows} rows came out; nothing was measured.")
+        raise SystemExit(f"push: {rows} rows were emitted, or some were late; nothing was measured.")
 
 
 def _duckdb(events: pa.Table, columns: list[str], threads: int = 1) -> pa.Table:
@@ -154,7 +154,7 @@ def minutes_of(events: pa.Table, window: str) -> list[pa.Table]:
 
 
 def _duckdb_minutes(events: pa.Table, window: str) -> pa.Table:
-    """Give the same from all minutes of all keys, empty ones too, and windows of so many rows of them."""
+    """Compute the same from all minutes of all keys, including empty ones, with windows of a number of rows."""
     before = f"ROWS BETWEEN {60 * int(window.removesuffix('h')) - 1} PRECEDING AND CURRENT ROW"
     query = f"""
         WITH minutes AS (
@@ -184,11 +184,11 @@ def one_key() -> list[Claim]:
     found = []
     for size in (10, 1_000, 100_000):
         window = f"{size}s"
-        asked: dict[str, Any] = {"keys": [], "time": "t", "windows": [window], "aggs": {"top": monoids.max("x")}}
-        ours = rolling(table, **asked)[f"top_{window}"].to_numpy()
+        spec: dict[str, Any] = {"keys": [], "time": "t", "windows": [window], "aggs": {"top": monoids.max("x")}}
+        ours = rolling(table, **spec)[f"top_{window}"].to_numpy()
         if not np.array_equal(ours, frame.rolling(window).max().to_numpy()):
             raise SystemExit(f"rolling max of {size} rows: a wrong answer; nothing was measured.")
-        ours_s, pandas_s = _in_turn(partial(rolling, table, **asked), partial(_pandas_max, frame, window))
+        ours_s, pandas_s = _in_turn(partial(rolling, table, **spec), partial(_pandas_max, frame, window))
         print(f"  max of {size} rows: {ours_s * 1e3:.0f} ms, pandas {pandas_s * 1e3:.0f}", flush=True)
         found.append((f"rolling max of {size} rows, one key / pandas", ours_s / pandas_s, 1.0))
     return found
@@ -203,7 +203,7 @@ def then(f: tuple[float, float], g: tuple[float, float]) -> tuple[float, float]:
 
 
 def _composed(window: Any) -> Any:
-    """Compose the functions of a window, the oldest applied first; pandas compiles it by Numba."""
+    """Compose the functions of a window, the oldest applied first; pandas compiles it with Numba."""
     slope, offset = 1.0, 0.0
     for i in range(len(window)):
         slope, offset = window[i, 0] * slope, window[i, 0] * offset + window[i, 1]
@@ -211,32 +211,32 @@ def _composed(window: Any) -> Any:
 
 
 def functions() -> list[Claim]:
-    """Functions x -> a*x + b composed over 10,000 rows, by a user's own monoid and by pandas' apply, both compiled."""
+    """Functions x -> a*x + b composed over 10,000 rows, by a custom monoid and by pandas' apply, both compiled."""
     size, subset = 10_000, 40_000
     rng = np.random.default_rng(SEED)
     times = np.arange(ROWS).astype("datetime64[s]").astype("datetime64[us]")
     table = pa.table({"t": times, "a": rng.uniform(0.99, 1.01, ROWS), "b": rng.uniform(-1, 1, ROWS)})
     ours = Monoid.compiled(identity=(1.0, 0.0), combine=then, columns=("a", "b"), name="affine")
-    asked: dict[str, Any] = {"keys": [], "time": "t", "windows": [f"{size}s"], "aggs": {"f": ours}}
+    spec: dict[str, Any] = {"keys": [], "time": "t", "windows": [f"{size}s"], "aggs": {"f": ours}}
     frame = table.select(["a", "b"]).slice(0, subset).to_pandas()
 
     def by_pandas(rows: int) -> Any:
         rolled = frame.iloc[:rows].rolling(size, min_periods=1, method="table")
         return rolled.apply(_composed, raw=True, engine="numba").to_numpy()
 
-    answers = pairs_of(rolling(table, **asked)[f"f_{size}s"])[:subset]
+    answers = pairs_of(rolling(table, **spec)[f"f_{size}s"])[:subset]
     if not np.allclose(answers, by_pandas(subset), rtol=1e-6, atol=1e-6):
         raise SystemExit("rolling affine: a wrong answer; nothing was measured.")
-    ours_ns = _best(lambda: rolling(table, **asked)) / ROWS * 1e9
-    # Only rows of whole windows count: what the first 10,000 take is taken off.
+    ours_ns = _best(lambda: rolling(table, **spec)) / ROWS * 1e9
+    # Only rows with whole windows count: the time of the first 10,000 is subtracted.
     spent = _best(lambda: by_pandas(subset)) - _best(lambda: by_pandas(size))
     pandas_ns = spent / (subset - size) * 1e9
-    print(f"  affine over {size} rows: {ours_ns:.0f} ns a row, pandas with Numba {pandas_ns:.0f}", flush=True)
-    return [("rolling compiled affine, 10,000 rows / pandas apply, a row", ours_ns / pandas_ns, 1 / 100)]
+    print(f"  affine over {size} rows: {ours_ns:.0f} ns per row, pandas with Numba {pandas_ns:.0f}", flush=True)
+    return [("rolling compiled affine, 10,000 rows / pandas apply, per row", ours_ns / pandas_ns, 1 / 100)]
 
 
 def pairs_of(column: Any) -> Any:
-    """Give a column of pairs as an array of two columns, whether they are structs or lists."""
+    """Return a column of pairs, structs or lists, as an array of two columns."""
     chunk = column.combine_chunks()
     parts = chunk.flatten()
     if pa.types.is_struct(chunk.type):
@@ -251,13 +251,13 @@ def zipf() -> list[Claim]:
     """Max over a day for 20,000 keys, a few of which have most of the rows."""
     keys = np.random.default_rng(SEED).zipf(1.2, ROWS) % KEYS
     events = events_of(keys)
-    asked: dict[str, Any] = {"keys": ["k"], "time": "t", "windows": ["24h"], "aggs": {"top": monoids.max("x")}}
+    spec: dict[str, Any] = {"keys": ["k"], "time": "t", "windows": ["24h"], "aggs": {"top": monoids.max("x")}}
     frame = _sorted_frame(events)
     theirs = _duckdb(events, ["top_24h"])
-    _require("rolling: DuckDB's answers", rolling(events, **asked), theirs, ["top_24h"])
+    _require("rolling: DuckDB's answers", rolling(events, **spec), theirs, ["top_24h"])
     _require("rolling: pandas' answers", _pandas(frame, ["top_24h"]), theirs, ["top_24h"])
     ours_s, duckdb_s, pandas_s, threads_s = _in_turn(
-        lambda: rolling(events, **asked),
+        lambda: rolling(events, **spec),
         lambda: _duckdb(events, ["top_24h"]),
         lambda: _pandas(frame, ["top_24h"]),
         lambda: _duckdb(events, ["top_24h"], threads=4),
@@ -278,7 +278,7 @@ def _best(call: Callable[[], object]) -> float:
 
 
 def _in_turn(*calls: Callable[[], object]) -> list[float]:
-    """Give the best seconds of each, run in turn so that a noisy minute hits all of them."""
+    """Return the best seconds of each, run in turn so that a noisy minute affects all of them."""
     spent: list[list[float]] = [[] for _ in calls]
     for _ in range(REPEATS):
         for call, seconds in zip(calls, spent, strict=True):
@@ -289,7 +289,7 @@ def _in_turn(*calls: Callable[[], object]) -> list[float]:
 
 
 def _require(what: str, ours: pa.Table, theirs: pa.Table, columns: list[str]) -> None:
-    """Compare row by row, whatever order the rows are in."""
+    """Compare row by row, regardless of the order of rows."""
     wanted = ["row", *columns]
     frames = [table.select(wanted).to_pandas().sort_values("row", ignore_index=True) for table in (ours, theirs)]
     try:

@@ -1,8 +1,8 @@
-"""What late rows, deletes and awaited deletes cost a stream of one key, against the same rows in order.
+"""The cost of late rows, deletes and awaited deletes in a stream of one key, against the same rows in order.
 
-Each case has two streams in one process, the case and its like in order, which take turns batch group by batch group;
-a ratio is time a row by time a row. The engine of before does the same in a process of its own (see
-`benchmarks.baseline`) for the column "before"; only today's figures are claims.
+Each case has two streams in one process, the case and the same stream in order, which take turns by groups of batches.
+Ratios are those of the times per row. The earlier engine does the same in a separate process (`benchmarks.baseline`)
+for the column "before"; only the figures of the current engine are claims.
 """
 
 import time
@@ -19,28 +19,28 @@ from sash import KeyedWindows, monoids
 Claim = tuple[str, float, float]
 
 SIZE = 2**22
-FILLED = 2**16  # rows a push as a window is filled
-SMALL = {"size": 256, "batch": 100}  # what is compared with the oracle
+FILLED = 2**16  # rows per push while a window is filled
+SMALL = {"size": 256, "batch": 100}  # the case that is compared with the oracle
 PUSHES = 1_000
 
 
 class Case(NamedTuple):
-    """A load that is set against its like in order."""
+    """A load that is compared with the same load in order."""
 
     sentence: str
     bound: float
     words: dict[str, Any]
-    pushes: int = 10  # a turn
+    pushes: int = 10  # per turn
     turns: int = baseline.TURNS
-    total: bool = False  # all turns together count, and not their median: what comes rarely is in it
+    total: bool = False  # the total of all turns counts, not their median: it includes rare events
 
     @property
     def before(self) -> int:
-        """Return the pushes a turn of the engine of before, which takes many times as long."""
+        """Return the pushes per turn of the earlier engine, which takes many times as long."""
         return max(1, self.pushes // 10)
 
     def small(self, size: int) -> dict[str, Any]:
-        """Return the words of a like that the oracle can follow."""
+        """Return the options of a small case that the oracle can follow."""
         words = {**self.words, **SMALL}
         for name in ("window", "every"):
             if words.get(name, 0) > 10:
@@ -71,10 +71,10 @@ def _cases(size: int) -> list[Case]:
 
 
 def claims(size: int = SIZE, chosen: str = "") -> list[Claim]:
-    """Return each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     sides = baseline.available()
     found = []
-    print(f"  window of {size} rows; ns a row of the case, in order, and their ratio (quartiles of turns)", flush=True)
+    print(f"  window of {size} rows; ns per row of the case, in order, and their ratio (quartiles)", flush=True)
     for case in _cases(size):
         if chosen in case.sentence:
             found += _against_order(case, size, sides)
@@ -89,16 +89,16 @@ def _against_order(case: Case, size: int, sides: list[str]) -> list[Claim]:
     with baseline.workers("benchmarks.late:Pair", sides, case.small(size), size=size, **case.words) as started:
         turns = {CURRENT: {"pushes": case.pushes}, BASELINE: {"pushes": case.before}}
         measured = baseline.alternate(started, case.turns, **turns)
-    ratios = {side: _told(case, side, rows) for side, rows in measured.items()}
+    ratios = {side: _report(case, side, rows) for side, rows in measured.items()}
     return [(case.sentence, ratios[CURRENT], case.bound)]
 
 
-def _told(case: Case, side: str, rows: list[list[float]]) -> float:
-    """Print what a side found, and return its ratio."""
+def _report(case: Case, side: str, rows: list[list[float]]) -> float:
+    """Print the measurements of a side and return its ratio."""
     late, in_order = (list(column) for column in zip(*rows, strict=True))
     ratios = Spread.of([a / b for a, b in rows])
     total = sum(late) / sum(in_order)
-    parts = f"{Spread.of(late).told(digits=0):>24} {Spread.of(in_order).told(digits=0):>20} {ratios.told(digits=2):>22}"
+    parts = f"{Spread.of(late).text(digits=0):>24} {Spread.of(in_order).text(digits=0):>20} {ratios.text(digits=2):>22}"
     print(f"  {_side(side)}  {parts} all {total:6.2f}  {case.sentence}", flush=True)
     return total if case.total else ratios.median
 
@@ -107,7 +107,7 @@ def _side(side: str) -> str:
     return "today " if side == CURRENT else "before"
 
 
-# --- a case and its like in order -----------------------------------------------------------------
+# --- a case and the same in order -----------------------------------------------------------------
 
 
 class Pair:
@@ -123,19 +123,19 @@ class Pair:
         self._turns = 0
 
     def turn(self, pushes: int) -> list[float]:
-        """Return the nanoseconds a row of the case and in order, of some pushes each."""
+        """Return the nanoseconds per row of the case and of the stream in order, over some pushes each."""
         self._turns += 1
         both = [self.case, self.in_order]
         spent = {stream: stream.timed(pushes) for stream in (both if self._turns % 2 else both[::-1])}
         return [spent[stream] for stream in both]
 
     def answers(self) -> str:
-        """Verify both streams of a small case, and return a hash of what they gave."""
+        """Verify both streams of a small case, and return a hash of their results."""
         return " ".join(stream.verified(20) for stream in (self.case, self.in_order))
 
 
 class Stream:
-    """KeyedWindows without keys, and the rows that come."""
+    """KeyedWindows without keys, and the rows pushed into it."""
 
     def __init__(
         self, size: int, batch: int, emit: str = "arrival", window: int = 0, every: int = 0, **words: Any
@@ -158,14 +158,14 @@ class Stream:
             rows -= min(rows, FILLED)
 
     def push(self, batch: pa.Table) -> pa.Table:
-        """Push a batch; what it gives is kept where it is to be verified."""
+        """Push a batch; keep its results if they will be verified."""
         out = self.engine.push(batch)
         if self.rows.keeps:
             self.out.append(out)
         return out
 
     def timed(self, pushes: int) -> float:
-        """Return the nanoseconds a row of the next batches."""
+        """Return the nanoseconds per row of the next batches."""
         spent, rows = 0, 0
         for _ in range(pushes):
             batch = self.rows.next()
@@ -180,7 +180,7 @@ class Stream:
     # --- verified
 
     def verified(self, pushes: int) -> str:
-        """Push some batches, compare all that comes out with the oracle, and return a hash of it."""
+        """Push some batches, compare all results with the oracle, and return a hash of them."""
         if self.emit == "arrival":
             self._require_arrived(self.out[-1])
         for _ in range(pushes):
@@ -195,12 +195,12 @@ class Stream:
         return digest(self.out)
 
     def _require_arrived(self, out: pa.Table) -> None:
-        """Compare the answers of a push with what the windows hold after it."""
+        """Compare the answers of a push with the contents of the windows after it."""
         ends = out["t"].to_numpy()
         self._require(out, windows_of(*self.rows.held(), ends, self.window))
 
     def _require_settled(self) -> None:
-        """Compare what stands in the end, of each anchor the newest revision."""
+        """Compare the final results, the newest revision of each anchor."""
         every = pa.concat_tables(out.select([*self._anchor, *self._names, *self._marks]) for out in self.out)
         frame = every.to_pandas().drop_duplicates(self._anchor, keep="last").sort_values(self._anchor)
         if self._marks:
@@ -230,13 +230,13 @@ class Stream:
         return ["deleted"] if self.emit == "update" else []
 
 
-# --- one late row in a batch of its own -----------------------------------------------------------
+# --- one late row in a separate batch -------------------------------------------------------------
 
 NEAR, FAR = 2**4, 2**20
 
 
 def one_row(size: int, sides: list[str]) -> list[Claim]:
-    """One late row alone, after which 2^4 or 2^20 rows have come: time in the core, and combines."""
+    """One late row alone, with 2^4 or 2^20 rows after it: time in the core, and combines."""
     near, far = NEAR, min(FAR, size // 4)
     small = {"size": SMALL["size"], "distances": [near, 64]}
     with baseline.workers("benchmarks.late:OneRow", sides, small, size=size, distances=[near, far]) as started:
@@ -244,10 +244,10 @@ def one_row(size: int, sides: list[str]) -> list[Claim]:
     found: list[Claim] = []
     for side, rows in measured.items():
         ns, counts = ([[turn[what][d] for turn in rows] for d in (0, 1)] for what in ("ns", "combines"))
-        told = " ".join(Spread.of(column).told(digits=0) for column in ns)
+        spread = " ".join(Spread.of(column).text(digits=0) for column in ns)
         counted = "" if counts[0][0] is None else f", combines {np.mean(counts[0]):.1f} and {np.mean(counts[1]):.1f}"
         ratio = float(np.median(ns[1]) / np.median(ns[0]))
-        print(f"  {_side(side)}  ns in the core for one late row, d = {near}, {far}: {told}", end="")
+        print(f"  {_side(side)}  ns in the core for one late row, d = {near}, {far}: {spread}", end="")
         print(f", {ratio:.2f} x{counted}", flush=True)
         if side == CURRENT:
             found = [(f"one late row, d = {far} / {near}, time in the core", ratio, 15.0)]
@@ -258,7 +258,7 @@ def one_row(size: int, sides: list[str]) -> list[Claim]:
 
 
 class OneRow:
-    """A stream into which single late rows are pushed at two distances, now near, now far."""
+    """A stream into which single late rows are pushed, alternately near and far."""
 
     def __init__(self, size: int, distances: list[int]) -> None:
         self.stream = Stream(size, 1)
@@ -278,7 +278,7 @@ class OneRow:
         return {"ns": [float(np.median(ns)) for ns in spent], "combines": means}
 
     def _push(self, distance: int, ns: list[float], combines: list[int]) -> None:
-        # As many rows as the near distance come in order first, and no other late row is among them.
+        # First push as many rows in order as the near distance, so that no other late row is among them.
         self.stream.push(self.stream.rows.in_order(min(self.distances)))
         row = self.stream.rows.one_late(distance)
         before, self.clock.ns = getattr(self.stream.engine, "combines", None), 0
@@ -297,10 +297,10 @@ class OneRow:
 
 
 class Clocked:
-    """An engine of the core whose every method is timed, whichever it has.
+    """An engine of the core with every method timed.
 
-    A push of one row spends most of its time in Python, on Arrow's tables, and that share is the same at all
-    distances. So what counts is the time inside the core's own methods, less what a reading of the clock takes.
+    A push of one row spends most of its time in Python, on Arrow tables, and that share is the same at all distances.
+    So only the time inside the core's own methods counts, minus the time of reading the clock.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -310,7 +310,7 @@ class Clocked:
         self._reading = int(np.median(empty))
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the engine, methods as ones that are timed."""
+        """Return an attribute of the engine; methods are timed."""
         found = getattr(self._engine, name)
         if not callable(found):
             return found
@@ -328,7 +328,7 @@ class Clocked:
 
 
 def late_events(sides: list[str]) -> list[Claim]:
-    """An update by an event that changes ten anchors, 2^12 and 2^18 rows held, and ones that change more."""
+    """An update by an event that changes ten anchors, with 2^12 and 2^18 rows stored, and by ones that change more."""
     cases = [(2**12, 10), (2**18, 10), (2**18, 5_000), (2**18, 50_000)]
     small = {"cases": [(SMALL["size"], 10), (SMALL["size"], 64)]}
     with baseline.workers("benchmarks.late:Updates", sides, small, cases=cases) as started:
@@ -336,16 +336,16 @@ def late_events(sides: list[str]) -> list[Claim]:
     for side, rows in measured.items():
         spreads = [Spread.of([row[i] for row in rows]) for i in range(len(cases))]
         small, large, some, many = (spread.median for spread in spreads)
-        print(f"  {_side(side)}  a late event in update, ten anchors: {spreads[0].told()} µs of 2^12 rows, ", end="")
-        print(f"{spreads[1].told()} of 2^18; 5,000 anchors {some:.0f}, 50,000 {many:.0f}", flush=True)
+        print(f"  {_side(side)}  a late event in update, ten anchors: {spreads[0].text()} µs of 2^12 rows, ", end="")
+        print(f"{spreads[1].text()} of 2^18; 5,000 anchors {some:.0f}, 50,000 {many:.0f}", flush=True)
     return [
-        ("a late event of ten anchors: 2^18 rows held / 2^12", large / small, 1.2),
+        ("a late event of ten anchors: 2^18 rows stored / 2^12", large / small, 1.2),
         ("a late event, 2^18 rows: 50,000 anchors / 5,000", many / some, 15.0),
     ]
 
 
 class Updates:
-    """Streams in "update", into each of which late events come that change a given number of anchors."""
+    """Streams in "update"; late events in each change a fixed number of anchors."""
 
     def __init__(self, cases: list[tuple[int, int]]) -> None:
         self.anchors = [anchors for _, anchors in cases]
@@ -354,11 +354,11 @@ class Updates:
             stream.fill(size)
 
     def turn(self) -> list[float]:
-        """Return the microseconds of an event in each stream, medians of some."""
+        """Return the median microseconds of an event in each stream."""
         return [float(np.median([self._late_us(i) for _ in range(5)])) for i in range(len(self.streams))]
 
     def _late_us(self, i: int) -> float:
-        """Push as many rows in order as there are to be anchors, then, timed, an event just before them."""
+        """Push as many rows in order as there should be anchors, then time an event just before them."""
         stream, anchors = self.streams[i], self.anchors[i]
         stream.push(stream.rows.in_order(anchors))
         late = stream.rows.one_late(anchors)
@@ -370,7 +370,7 @@ class Updates:
         return spent / 1e3
 
     def answers(self) -> str:
-        """Verify small streams, and return a hash of what came out."""
+        """Verify small streams, and return a hash of their results."""
         for i, stream in enumerate(self.streams):
             for _ in range(5):
                 self._late_us(i)

@@ -1,7 +1,7 @@
 """How long a single round takes: median, 99.9th percentile and worst, and the worst single query.
 
-`python -m benchmarks.latency` prints the table. To see the structure and not the machine's noise, each round is run in
-five identical runs and its shortest time counts. A reading of the clock, about 25 ns, is part of every number.
+`python -m benchmarks.latency` prints the table. To show the structure and not the machine's noise, each round is run in
+five identical runs and its shortest time counts. Every number includes one reading of the clock, about 25 ns.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ CASES = (("fiba", {}), ("paper", {"min_arity": 4}), ("classic", {"min_arity": 4}
 
 def main() -> None:
     """Print one row per structure and distance."""
-    print(f"{'':22}{'median':>10}{'99.9 %':>10}{'worst':>10}{'worst query':>13}   ns a round, window of 2^22")
+    print(f"{'':22}{'median':>10}{'99.9 %':>10}{'worst':>10}{'worst query':>13}   ns per round, window of 2^22")
     for distance in (0, 2**20):
         for structure, options in CASES:
             if structure != "daba" or distance == 0:

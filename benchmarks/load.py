@@ -1,4 +1,4 @@
-"""Loads: rounds of evict, insert and query whose inserts fall where a case wants them.
+"""Loads: rounds of evict, insert and query with inserts at chosen distances.
 
 The paper's load pins the distance at exactly d. The window is filled in order, except that its newest d entries carry
 far-future times. Each measured insert takes the next time after the in-order ones, below all the far-future ones; each
@@ -14,7 +14,7 @@ import numpy as np
 from sash import Monoid, Window, monoids
 
 FAR_FUTURE = 10**15
-CHUNK = 2**16  # rounds a call: a stream comes in batches, and fresh pages for millions of results are no one's cost
+CHUNK = 2**16  # rounds per call: streams arrive in batches, and fresh pages for millions of results should not count
 SEED = 20191
 
 
@@ -72,13 +72,13 @@ class Rounds:
 
     @property
     def median(self) -> float:
-        """Nanoseconds a round, the median of all slices."""
+        """Nanoseconds per round, the median of all slices."""
         return float(np.median(self.nanoseconds))
 
 
 @dataclass
 class Scattered(Rounds):
-    """Rounds whose inserts fall at a distance that is uniform below `distance`, between the entries that are there."""
+    """Rounds whose inserts fall between existing entries, at a distance that is uniform below `distance`."""
 
     def __post_init__(self) -> None:
         """Fill the window with gaps between its times."""
@@ -92,7 +92,7 @@ class Scattered(Rounds):
         self._times = places * self._gap + 1 + np.arange(self.rounds) % (self._gap - 1)
 
     def run(self, rounds: int) -> None:
-        """Time the next rounds; the last answer is that of a plain sum."""
+        """Time the next rounds, and compare the last answer with a plain sum."""
         rows = slice(self._done, self._done + rounds)
         times, values = self._times[rows], self._values[self.size :][rows].copy()
         began = time.perf_counter_ns()
@@ -105,7 +105,7 @@ class Scattered(Rounds):
 
 
 def measure(cases: list[Rounds], slices: int) -> dict[str, float]:
-    """Run all cases in turn, slice by slice, so that a slow moment of the machine falls on all of them."""
+    """Run all cases in turn, slice by slice, so that a slow moment of the machine affects all of them."""
     for _ in range(slices):
         for case in cases:
             case.run(case.rounds // slices)

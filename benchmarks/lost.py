@@ -1,7 +1,7 @@
-"""What must not be lost: the loads of before, measured with the engine of before and that of today in turns.
+"""Regressions: earlier loads, measured with the earlier engine and the current one in turns.
 
-A loss is a median of today that is above the upper quartile of before, so the bounds are found in the same run. Memory
-is measured in processes of its own, and may grow by a given share.
+A loss is a current median above the earlier upper quartile, so the bounds come from the same run. Memory is measured in
+separate processes, and may grow by a fixed share.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ from sash import Monoid, monoids, rolling
 Claim = tuple[str, float, float]
 
 ROWS = keyed.ROWS
-TURNS = 21  # medians of fewer are beyond the quartiles of the very same engine more often
+TURNS = 21  # with fewer, medians of the very same engine are beyond its quartiles more often
 MINUTE_US = 60 * 10**6
 SPANS_US = {"1h": 60 * MINUTE_US, "24h": 24 * 60 * MINUTE_US, "7d": 7 * 24 * 60 * MINUTE_US}
 AFFINE_NS = 200.0  # a row
@@ -40,7 +40,7 @@ _TIMED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def claims(rows: int = ROWS, chosen: str = "") -> list[Claim]:
-    """Return each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     sides = baseline.available()
     if BASELINE not in sides:
         return []
@@ -57,25 +57,25 @@ def _timed(sentence: str, path: str, options: dict[str, Any]) -> list[Claim]:
         baseline.require_same(sentence, started)
         measured = baseline.alternate(started, TURNS)
     before, today = (Spread.of(measured[side]) for side in (BASELINE, CURRENT))
-    ratio, bound = baseline.beside(today, before)
-    print(f"  {before.told(1e3):>26} {today.told(1e3):>26}  {ratio:5.2f} x  {sentence}", flush=True)
+    ratio, bound = baseline.compare(today, before)
+    print(f"  {before.text(1e3):>26} {today.text(1e3):>26}  {ratio:5.2f} x  {sentence}", flush=True)
     found = [(f"{sentence}: today / before", ratio, bound)]
     if "affine" in sentence:
-        found.append((f"{sentence}: ns a row", today.median / options["rows"] * 1e9, AFFINE_NS))
+        found.append((f"{sentence}: ns per row", today.median / options["rows"] * 1e9, AFFINE_NS))
     return found
 
 
-# --- loads, each in a worker of its own -----------------------------------------------------------
+# --- loads, each in a separate worker -------------------------------------------------------------
 
 
 class Load:
-    """A call that is timed again and again."""
+    """A call that is timed repeatedly."""
 
     def call(self) -> Any:
         raise NotImplementedError
 
     def turn(self) -> float:
-        """Return the seconds that it takes."""
+        """Return the seconds that the call takes."""
         began = time.perf_counter()
         self.call()
         return time.perf_counter() - began
@@ -91,7 +91,7 @@ class Push(Load):
         keyed.stream(self.batches)
 
     def answers(self) -> str:
-        """Compare a small table with the oracle, and return a hash of what the load gives."""
+        """Compare a small table with the oracle, and return a hash of the results of the load."""
         small = keyed.events_of(np.random.default_rng(SEED).integers(0, 20, 2_000))
         found = keyed.engine_of("0s").push(small)
         for window, size in SPANS_US.items():
@@ -157,7 +157,7 @@ class Zipf(Load):
 
 
 class Affine(Load):
-    """Functions x -> a*x + b composed over 10,000 rows by a user's own monoid, compiled."""
+    """Functions x -> a*x + b composed over 10,000 rows by a custom monoid, compiled."""
 
     def __init__(self, rows: int) -> None:
         rng = np.random.default_rng(SEED)
@@ -169,7 +169,7 @@ class Affine(Load):
         return rolling(table, keys=[], time="t", windows=[f"{size}s"], aggs={"f": self.monoid})
 
     def answers(self) -> str:
-        """Compare small windows with a loop; what sides give in the last bits depends on how they associate."""
+        """Compare small windows with a loop; the last bits of a result depend on how a side associates."""
         size, rows = 50, 500
         found = keyed.pairs_of(self.call(size, rows)[f"f_{size}s"])
         a, b = (self.table[name].to_numpy()[:rows] for name in ("a", "b"))
@@ -214,14 +214,12 @@ def _require(rows: pa.Table, found: pa.Table, window: str, size: int, every: int
 
 
 def memory() -> list[Claim]:
-    """Bytes of a short key, and what shorter and longer keys take against before."""
+    """Bytes per short key, and the memory of shorter and longer keys compared with before."""
     found = []
     before, today = _bytes("keys")
     own = 3 * (16 + 8)  # times, order and one aggregated column of three events
-    print(
-        f"  bytes a key of three: {before / footprint.KEYS:.0f} before, {today / footprint.KEYS:.0f} today", flush=True
-    )
-    found.append(("bytes a key beyond its three entries", today / footprint.KEYS - own, 218.0))
+    print(f"  bytes per key of 3: {before / footprint.KEYS:.0f} before, {today / footprint.KEYS:.0f} today", flush=True)
+    found.append(("bytes per key beyond its three entries", today / footprint.KEYS - own, 218.0))
     wanted = [
         ("many", "20,000 keys of 100 rows", footprint.MANY * footprint.EACH, 1.15),
         ("long", "one key of 2^22 rows in order", footprint.LONG, 1.15),
@@ -229,7 +227,7 @@ def memory() -> list[Claim]:
     ]
     for case, sentence, rows, bound in wanted:
         before, today = _bytes(case)
-        print(f"  bytes a row, {sentence}: {before / rows:.1f} before, {today / rows:.1f} today", flush=True)
+        print(f"  bytes per row, {sentence}: {before / rows:.1f} before, {today / rows:.1f} today", flush=True)
         found.append((f"memory of {sentence}: today / before", today / before, bound))
     return found
 

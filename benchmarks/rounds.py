@@ -10,10 +10,10 @@ Table = dict[int | str, dict[str, float]]
 
 
 def measured(size: int, rounds: int, slices: int) -> Table:
-    """Give the nanoseconds a round by distance and structure."""
+    """Return the nanoseconds per round by distance and structure."""
     table: Table = {}
     for distance in DISTANCES:
-        # In order a slice is one whole turn of the window, so that each of them holds one flip of two-stacks.
+        # In order a slice is one whole turn of the window, so that each includes one flip of two-stacks.
         turns = size * 4 if distance == 0 else rounds
         trees = [("fiba", None), *((s, mu) for s in ("paper", "classic") for mu in ARITIES)]
         cases = [Rounds(_label(s, mu), s, distance, size, turns, mu) for s, mu in trees]
@@ -32,7 +32,7 @@ def _label(structure: str, arity: int | None) -> str:
 
 
 def claims(table: Table) -> list[tuple[str, float, float]]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     near, middle, far = table[0], table[2**10], table[2**20]
     best_in_order = min(near["two_stacks"], near["daba"])
     against_paper = [
@@ -60,5 +60,5 @@ def claims(table: Table) -> list[tuple[str, float, float]]:
 
 
 def _rival(row: dict[str, float], distance: int | str) -> float:
-    """Give the paper's tree that fiba is measured against: µ=4 in order, the best of all elsewhere."""
+    """Return the paper's tree that fiba is measured against: µ=4 in order, the best of all elsewhere."""
     return row["paper µ=4"] if distance == 0 else min(row[_label("paper", mu)] for mu in ARITIES)

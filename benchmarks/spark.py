@@ -1,7 +1,7 @@
-"""What streams and batches on Spark must show: `make bench-spark`, or `python -m benchmarks.spark batch` for a part.
+"""Claims about streams and batches on Spark: `make bench-spark`, or `python -m benchmarks.spark batch` for one part.
 
-Two parts run only when they are named: `cluster`, a standalone cluster beside local[2], and `trigger`, rare triggers
-beside frequent ones.
+Two parts run only if they are named: `cluster`, a standalone cluster compared with local[2], and `trigger`, rare
+triggers compared with frequent ones.
 """
 
 import sys
@@ -14,7 +14,7 @@ _LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 
 
 def main() -> None:
-    """Measure, and print what was found."""
+    """Measure, and print the claims."""
     for part in sys.argv[1:] or list(_PARTS):
         print(f"Spark, {part}", flush=True)
         print_claims((_PARTS | _LONG)[part]())

@@ -1,8 +1,8 @@
-"""What sash.spark.rolling must show over DataFrames that are all there, against what Spark itself offers.
+"""Claims about sash.spark.rolling over batch DataFrames, against Spark's own functions.
 
-Every answer is compared with the rival's before either is timed. Both read the same cached rows and write to the sink
-that keeps nothing; they run in turn, after a round that warms up the JVM and the workers. Run it alone, on a quiet
-machine: `python -m benchmarks.spark_batch`.
+Every answer is compared with that of Spark before either is timed. Both read the same cached rows and write to the noop
+sink; they run in turn, after a round that warms up the JVM and the workers. Run it alone, on an idle machine:
+`python -m benchmarks.spark_batch`.
 """
 
 import time
@@ -24,14 +24,14 @@ Claim = tuple[str, float, float]
 
 KEYS = 100
 ROWS = 1_000_000
-FEW = 200_000  # where the rival works for every row on all rows of its window
+FEW = 200_000  # where Spark visits all rows of the window for every row
 PER_WINDOW = 1_000
 REPEATS = 3
 SEGMENTS = "spark.sql.window.segmentTree.enabled"
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     spark = session("local[2]", **{"spark.driver.memory": "3g"})
     try:
         return [*sums(spark), *nine(spark), *distinct(spark), *own(spark)]
@@ -43,12 +43,12 @@ def claims() -> list[Claim]:
 
 
 def sums(spark: SparkSession) -> list[Claim]:
-    """One sum over a window of a thousand rows, by Spark as it comes."""
+    """One sum over a window of a thousand rows, with Spark's default settings."""
     rows, size = events(spark, ROWS), seconds(ROWS, PER_WINDOW)
-    ours = rolling(rows, **asked([size], total=monoids.sum("x")))
+    ours = rolling(rows, **spec([size], total=monoids.sum("x")))
     theirs = rows.withColumn(f"total_{size}s", F.sum("x").over(over(size)))
     found = measured(spark, "sum", ours, theirs, segments=False)
-    return [("Spark batch: sum, 1,000 rows a window / rangeBetween", found, 1 / 4)]
+    return [("Spark batch: sum, 1,000 rows per window / rangeBetween", found, 1 / 4)]
 
 
 def nine(spark: SparkSession) -> list[Claim]:
@@ -59,36 +59,36 @@ def nine(spark: SparkSession) -> list[Claim]:
     functions: dict[str, Any] = {"total": F.sum, "top": F.max, "dev": F.stddev}
     columns = {f"{agg}_{size}s": functions[agg]("x").over(over(size)) for agg in aggs for size in sizes}
     found = measured(
-        spark, "3 x (sum, max, stddev)", rolling(rows, **asked(sizes, **aggs)), rows.withColumns(columns), segments=True
+        spark, "3 x (sum, max, stddev)", rolling(rows, **spec(sizes, **aggs)), rows.withColumns(columns), segments=True
     )
     return [("Spark batch: 3 windows of sum, max, stddev / segment trees", found, 1 / 1.5)]
 
 
 def distinct(spark: SparkSession) -> list[Claim]:
-    """How many different values there are, estimated by two sketches of the same family."""
+    """The number of distinct values, estimated by two sketches of the same family."""
     rows, size = events(spark, ROWS), seconds(ROWS, PER_WINDOW)
-    ours = rolling(rows, **asked([size], kinds=monoids.hyperloglog("x")))
+    ours = rolling(rows, **spec([size], kinds=monoids.hyperloglog("x")))
     theirs = rows.withColumn(f"kinds_{size}s", F.approx_count_distinct("x").over(over(size)))
     found = measured(spark, "HyperLogLog", ours, theirs, segments=True, spread=0.06)
     return [("Spark batch: HyperLogLog / approx_count_distinct", found, 1 / 5)]
 
 
 def own(spark: SparkSession) -> list[Claim]:
-    """The largest rise within a window, a monoid of the user's own, against the same in pandas on Spark."""
+    """The largest rise within a window, a custom monoid, against the same in pandas on Spark."""
     rows, size = events(spark, FEW), seconds(FEW, PER_WINDOW)
-    ours = rolling(rows, **asked([size], rise=_largest_rise()))
+    ours = rolling(rows, **spec([size], rise=_largest_rise()))
     found = []
     for name, function in (("a loop", _loop()), ("NumPy", _vectors())):
         theirs = rows.groupBy("k").applyInPandas(_by_pandas(size, function), f"{_ddl(rows)}, rise_{size}s double")
         found.append(measured(spark, f"largest rise, pandas with {name}", ours, theirs, segments=True, repeats=1))
     return [
-        ("Spark batch: own monoid / pandas rolling apply", found[0], 1 / 15),
-        ("Spark batch: own monoid / the same, vectorised", found[1], 1.0),
+        ("Spark batch: custom monoid / pandas rolling apply", found[0], 1 / 15),
+        ("Spark batch: custom monoid / the same, vectorized", found[1], 1.0),
     ]
 
 
 def _largest_rise() -> Monoid:
-    """The largest sum of neighbouring values: of all, and of those that start or end at an end."""
+    """The largest sum of adjacent values: over all of them, and over those that touch either end."""
 
     def combine(a: Any, b: Any) -> Any:
         best = max(a[3], b[3], a[2] + b[1])
@@ -137,7 +137,7 @@ def _by_pandas(size: int, function: Callable[[Any], float]) -> Callable[[pd.Data
 
 
 def events(spark: SparkSession, count: int) -> DataFrame:
-    """Give rows in no order, at distinct seconds, on two partitions and in memory."""
+    """Return unordered rows at distinct seconds, on two partitions and in memory."""
     rng = np.random.default_rng(SEED)
     table = pa.table(
         {
@@ -158,17 +158,17 @@ def _ddl(rows: DataFrame) -> str:
 
 
 def seconds(count: int, per_window: int) -> int:
-    """Give the size of a window that holds so many rows of a key."""
+    """Return the size of a window that holds `per_window` rows of a key."""
     assert count // KEYS >= per_window
     return per_window * KEYS
 
 
-def asked(sizes: list[int], **aggs: Monoid) -> dict[str, Any]:
+def spec(sizes: list[int], **aggs: Monoid) -> dict[str, Any]:
     return {"keys": ["k"], "time": "t", "windows": [f"{size}s" for size in sizes], "aggs": aggs}
 
 
 def over(size: int) -> Any:
-    """Give the window (t - size, t]; bounds are inclusive, and times are whole seconds."""
+    """Return the window (t - size, t]; bounds are inclusive, and times are whole seconds."""
     return Over.partitionBy("k").orderBy(F.col("t").cast("long")).rangeBetween(1 - size, 0)
 
 
@@ -185,7 +185,7 @@ def measured(
     spread: float = 0.0,
     repeats: int = REPEATS,
 ) -> float:
-    """Give our time as a share of theirs, after their answers have been compared."""
+    """Return our time as a share of theirs, after their answers have been compared."""
     spark.conf.set(SEGMENTS, str(segments).lower())
     _require(name, ours, theirs, spread)
     spent: list[list[float]] = [[], []]
@@ -200,7 +200,7 @@ def measured(
 
 
 def _require(name: str, ours: DataFrame, theirs: DataFrame, spread: float) -> None:
-    """Compare row by row, estimates by how far they are apart on average; both runs warm up what is timed later."""
+    """Compare row by row, estimates by their average difference; both runs warm up what is timed later."""
     results = [column for column in ours.columns if column not in ("row", "k", "t", "x", "y")]
     one, other = (frame.select("row", *results).toPandas().sort_values("row") for frame in (ours, theirs))
     for column in results:

@@ -1,7 +1,7 @@
 """Late rows and deletes in a stream on Spark, without keys and per event, against the same stream in order.
 
-The first micro-batch fills a window of two million rows; ten more of 100,000 rows follow, of which the first is left
-out. Before that a small stream is compared with the oracle. The two streams of a ratio take turns.
+The first micro-batch fills a window of two million rows; ten more of 100,000 rows follow, of which the first is
+excluded. Before that a small stream is compared with the oracle. The two streams of a ratio take turns.
 """
 
 import os
@@ -30,7 +30,7 @@ REPEATS = 2
 
 
 def claims() -> list[Claim]:
-    """Return each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     spark = session("local[2]", "sash-late", **{"spark.driver.memory": "3g"})
     try:
         return [
@@ -48,7 +48,7 @@ def _against_order(spark: SparkSession, what: str, bound: float, **words: Any) -
     case, in_order = medians([partial(made, spark, files) for files in both], REPEATS, _require_whole)
     for files in both:
         shutil.rmtree(files.path, ignore_errors=True)
-    print(f"  {what}, {SIZE} rows in the window: {case:.0f} ms a micro-batch, in order {in_order:.0f}", flush=True)
+    print(f"  {what}, {SIZE} rows in the window: {case:.0f} ms per micro-batch, in order {in_order:.0f}", flush=True)
     return [(f"stream per event, no keys, {what} / in order", case / in_order, bound)]
 
 
@@ -69,7 +69,7 @@ class Files:
 
     @property
     def window(self) -> str:
-        """Return the window's size, which is also how late a row may be."""
+        """Return the size of the window, which is also the lateness."""
         return f"{self.size * GAP_US // 1_000} milliseconds"
 
 
@@ -97,7 +97,7 @@ def _require_whole(query: Any) -> None:
 
 
 def _require_right(spark: SparkSession, **words: Any) -> None:
-    """Compare what the last of three small micro-batches gave with the oracle, row by row."""
+    """Compare the results of the last of three small micro-batches with the oracle, row by row."""
     files = Files(2_000, 500, 3, keeps=True, **words)
     _, where = run(made(spark, files), "parquet")
     found = spark.read.parquet(str(where / "out")).toPandas()

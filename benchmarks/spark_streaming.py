@@ -1,7 +1,7 @@
 """Streams on Spark: ours against Spark's own windows, micro-batch by micro-batch, on local[2].
 
-Ten micro-batches of 100,000 rows, a file each, the first two left out; medians of what a micro-batch takes.
-Before that a smaller stream goes through both, and the results are compared row by row.
+Ten micro-batches of 100,000 rows, a file each, without the first two; medians of the time per micro-batch.
+Before that a smaller stream runs through both, and the results are compared row by row.
 """
 
 import os
@@ -34,7 +34,7 @@ SCHEMA = "k long, t timestamp, x long"
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     spark = session("local[2]", "sash-bench", **{"spark.driver.memory": "3g"})
     try:
         return [*against_windows(spark), *per_event(spark), *changelog(spark)]
@@ -64,20 +64,20 @@ class Events:
             pq.write_table(table, self.path / f"{batch:04}.parquet")
         marker = pa.table({"k": pa.array([0]), "t": pa.array([253_400_000_000_000_000], pa.timestamp("us", "UTC"))})
         pq.write_table(marker.append_column("x", pa.array([0])), self.path / "9999.parquet")
-        # Spark takes files by their times, and two may be written within one tick of that clock.
+        # Spark orders files by their times, and two may be written within one tick of that clock.
         files = sorted(self.path.glob("*.parquet"))
         for age, path in enumerate(reversed(files)):
             moment = time.time() - 60 - age
             os.utime(path, (moment, moment))
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Give them as a stream, a file at a time."""
+        """Return the events as a stream, one file at a time."""
         reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).option("latestFirst", False)
         return reader.parquet(str(self.path)).withWatermark("t", DELAY)
 
 
 def run(made: DataFrame, sink: str = "noop", mode: str = "append") -> tuple[Any, Path]:
-    """Run a stream to its end, and give the query and where its checkpoint is."""
+    """Run a stream to its end, and return the query and the directory of its checkpoint."""
     where = Path(tempfile.mkdtemp(prefix="sash-run-"))
     writer = made.writeStream.format(sink).outputMode(mode).option("checkpointLocation", str(where / "checkpoint"))
     if sink == "parquet":
@@ -88,7 +88,7 @@ def run(made: DataFrame, sink: str = "noop", mode: str = "append") -> tuple[Any,
 
 
 def median_ms(query: Any) -> float:
-    """Give what a micro-batch with data takes, the first two left out."""
+    """Return the median milliseconds of micro-batches with data, without the first two."""
     full = [progress for progress in query.recentProgress if progress.numInputRows >= ROWS]
     return statistics.median(progress.batchDuration for progress in full[2:])
 
@@ -96,7 +96,7 @@ def median_ms(query: Any) -> float:
 def medians(
     cases: list[Callable[[], DataFrame]], repeats: int, require: Callable[[Any], None] | None = None
 ) -> list[float]:
-    """Return the best of some runs, which take turns: the JVM is faster each time, for all alike."""
+    """Return the best of some runs, which take turns because the JVM becomes faster with each run."""
     found: list[list[float]] = [[] for _ in cases]
     for _ in range(repeats):
         for case, best in zip(cases, found, strict=True):
@@ -120,9 +120,9 @@ def against_windows(spark: SparkSession) -> list[Claim]:
     for size, bound in _SIZES.items():
         cases = [partial(sashs_own, size=size), partial(sparks_own, size=size)]
         made = [lambda case=case: case(events.stream(spark)) for case in cases]
-        ours, theirs = medians(made, repeats=1 if size == "6 hours" else 5)  # which take Spark a minute
+        ours, theirs = medians(made, repeats=1 if size == "6 hours" else 5)  # Spark takes a minute for it
         rates = f"{ROWS / ours:.0f}k rows/s, Spark's window {ROWS / theirs:.0f}k"
-        print(f"  every minute of {size}: {ours:.0f} ms a micro-batch ({rates})", flush=True)
+        print(f"  every minute of {size}: {ours:.0f} ms per micro-batch ({rates})", flush=True)
         found.append((f"stream, every minute of {size} / Spark's own window", ours / theirs, bound))
     return found
 
@@ -148,14 +148,14 @@ def _require_equal(spark: SparkSession) -> None:
     own = own.select("k", F.col("window.end").alias("window_end"), "total", "top").filter(end)
     rows = [sorted(map(tuple, frame.collect())) for frame in (named, own)]
     if not rows[0] or rows[0] != rows[1]:
-        raise SystemExit("streams: our windows are not Spark's own; nothing was measured.")
+        raise SystemExit("streams: our windows differ from Spark's; nothing was measured.")
 
 
 # --- per event ------------------------------------------------------------------------------------
 
 
 def per_event(spark: SparkSession) -> list[Claim]:
-    """Three windows and three aggregates at each event of 20,000 keys, for which Spark has nothing."""
+    """Three windows and three aggregates at each event of 20,000 keys, which Spark does not offer."""
     events = Events(20_000)
     aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
     made = rolling(
@@ -192,6 +192,7 @@ def changelog(spark: SparkSession) -> list[Claim]:
         sizes.append(sum(file.stat().st_size for file in files) / BATCHES)
         shutil.rmtree(where, ignore_errors=True)
     print(
-        f"  changelog: {sizes[0] / 1e3:.0f} kB a micro-batch, window ten times as long {sizes[1] / 1e3:.0f}", flush=True
+        f"  changelog: {sizes[0] / 1e3:.0f} kB per micro-batch, window 10 times as long {sizes[1] / 1e3:.0f}",
+        flush=True,
     )
     return [("changelog bytes: window 10 x longer / itself", sizes[1] / sizes[0], 1.5)]

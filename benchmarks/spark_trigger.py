@@ -1,8 +1,8 @@
-"""Rare triggers beside frequent ones: what a row costs when Spark has ended the idle workers and trees are rebuilt.
+"""Rare triggers against frequent ones: the cost of a row when Spark has ended idle workers and trees are rebuilt.
 
-`python -m benchmarks.spark trigger` really waits, about nine minutes. A stream per event of 20,000 keys begins with a
-million rows; then 100,000 come at each trigger, every ten seconds or every two minutes, the same rows in both. The
-first trigger after the beginning is left out, because Spark puts triggers on the clock's grid, and three are measured.
+`python -m benchmarks.spark trigger` waits in real time, about nine minutes. A stream per event of 20,000 keys starts
+with a million rows; then 100,000 arrive at each trigger, every ten seconds or every two minutes, the same rows in both.
+The first trigger after the start is excluded, because Spark aligns triggers with the clock, and three are measured.
 """
 
 import os
@@ -28,24 +28,24 @@ _COUNTED = ("hits", "catch_ups", "rebuilds")
 
 
 def claims() -> list[Claim]:
-    """Give each claim as a sentence, what was found, and the bound it may not exceed."""
+    """Return each claim as a sentence, the measured value, and the bound that it must not exceed."""
     spark = session("local[2]", "sash-trigger", **{"spark.driver.memory": "3g"})
     events = _events()
     try:
-        # Frequent ones before and after: a machine that has become slower meanwhile shows as a difference of the two.
+        # Frequent ones run before and after: if the machine became slower meanwhile, the two differ.
         runs = [(every, *_measured(spark, events, every)) for every in (FREQUENT, RARE, FREQUENT)]
     finally:
         spark.stop()
         shutil.rmtree(events.path, ignore_errors=True)
     for every, rows, load in runs:
-        print(f"  every {every}: {_told(rows)}, load {load:.1f}", flush=True)
+        print(f"  every {every}: {_summary(rows)}, load {load:.1f}", flush=True)
     frequent, rare = ([row for name, rows, _ in runs if name == every for row in rows] for every in (FREQUENT, RARE))
     ratio = _microseconds(rare) / _microseconds(frequent)
     return [(f"stream, a trigger every {RARE} / every {FREQUENT}", ratio, 5.0)]
 
 
 def _events() -> Events:
-    """Give the events with all files of the beginning in one."""
+    """Return the events, with all files of the start merged into one."""
     events = Events(20_000, batches=BEGINNING + LEFT_OUT + MEASURED)
     first = sorted(events.path.glob("*.parquet"))[:BEGINNING]
     table = pq.ParquetDataset(first).read()
@@ -54,12 +54,12 @@ def _events() -> Events:
         path.unlink()
     pq.write_table(table, first[0])
     os.utime(first[0], (oldest, oldest))  # by which Spark orders files
-    (events.path / "9999.parquet").unlink()  # the stream goes on
+    (events.path / "9999.parquet").unlink()  # the stream continues
     return events
 
 
 def _measured(spark: SparkSession, events: Events, every: str) -> tuple[list[dict[str, Any]], float]:
-    """Run the stream at a pace, and give what was counted in the micro-batches that are measured, and the load."""
+    """Run the stream at a pace, and return the metrics of the measured micro-batches, and the load."""
     aggs = {"n": monoids.count(), "total": monoids.sum("x"), "top": monoids.max("x")}
     words: dict[str, Any] = {"windows": ["1h", "24h", "7d"], "emit": "arrival", "lateness": "1h"}
     made = rolling(events.stream(spark), keys=["k"], time="t", aggs=aggs, **words)
@@ -69,7 +69,7 @@ def _measured(spark: SparkSession, events: Events, every: str) -> tuple[list[dic
     try:
         while len(full := [row for row in metrics(query) if row["rows_in"] >= ROWS]) < 1 + LEFT_OUT + MEASURED:
             if not query.isActive:
-                raise SystemExit(f"the stream ended by itself: {query.exception()}")
+                raise SystemExit(f"The stream ended unexpectedly: {query.exception()}")
             time.sleep(1)
     finally:
         query.stop()
@@ -79,11 +79,11 @@ def _measured(spark: SparkSession, events: Events, every: str) -> tuple[list[dic
     return full[-MEASURED:], os.getloadavg()[1]
 
 
-def _told(rows: list[dict[str, Any]]) -> str:
+def _summary(rows: list[dict[str, Any]]) -> str:
     took = ", ".join(f"{row['seconds'] * 1000:.0f}" for row in rows)
     counted = ", ".join(f"{name} {sum(row[name] for row in rows)}" for name in _COUNTED)
     read = statistics.mean(row["read_bytes"] for row in rows) / 1e6
-    return f"{took} ms, {_microseconds(rows):.1f} µs a row, {counted}, {read:.1f} MB of state read a trigger"
+    return f"{took} ms, {_microseconds(rows):.1f} µs per row, {counted}, {read:.1f} MB of state read per trigger"
 
 
 def _microseconds(rows: list[dict[str, Any]]) -> float:

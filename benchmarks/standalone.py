@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark's on this machine: a master and some workers, each a JVM of its own, for a while."""
+"""A temporary standalone Spark cluster on this machine: a master and some workers, each in a separate JVM."""
 
 import os
 import re
@@ -14,12 +14,12 @@ import pyspark
 from sash.spark.java import java_home
 
 _HOST = "127.0.0.1"
-_SECONDS = 60  # that a JVM may take to say that it is there
+_SECONDS = 60  # that a JVM may take to start
 
 
 @contextmanager
 def cluster(workers: int, cores: int, memory: str, room: Path) -> Iterator[str]:
-    """Give the master's URL; logs and what executors leave are in `room`, and all processes end with the block."""
+    """Yield the URL of the master; logs and files of executors are in `room`, and all processes end with the block."""
     with ExitStack() as stack:
         master = stack.enter_context(_daemon("master.Master", [], room / "master"))
         url = _said(room / "master", r"Starting Spark master at (spark://\S+)", master)
@@ -51,7 +51,7 @@ def _daemon(name: str, options: list[str], place: Path) -> Iterator[subprocess.P
 
 
 def environment() -> dict[str, str]:
-    """Give what a process of Spark's must find: a Java, this Python and its packages, the loopback address."""
+    """Return the environment of a Spark process: a Java, this Python and its packages, the loopback address."""
     here = str(Path(__file__).resolve().parent.parent)
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
 
 
 def _said(place: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """Give what a log says by a pattern, once it does."""
+    """Wait until a log matches a pattern, and return the first group."""
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until and process.poll() is None:
         found = re.search(pattern, (place / "log").read_text(errors="replace"))

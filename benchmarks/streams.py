@@ -1,8 +1,8 @@
-"""Streams of one key of which some rows are late and some are deletes, and what their windows must answer.
+"""Streams of one key with late rows and deletes, and the answers that their windows must return.
 
-Rows in order are numbered, and come at the multiples of a gap. Late ones fall between rows that are there, each at a
-time of its own, and deletes take back rows that came in order, all uniformly over the newest rows. The oracle's answers
-are prefix sums over sorted times and know nothing of the engine.
+Rows in order are numbered, and have times at the multiples of a gap. Late rows fall between existing ones, each at a
+distinct time, and deletes remove rows that arrived in order, all uniformly over the newest rows. The oracle's answers
+are prefix sums over sorted times and share nothing with the engine.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.load import SEED
 
-MOST = 2**24  # rows in order that come after the first ones
+MOST = 2**24  # rows in order that follow the first ones
 LATE_IDS, AWAITED_IDS = 2**40, 2**41
 
 
@@ -30,15 +30,15 @@ class Rows:
     named: bool = False  # with columns for ids and deletes
     gap: int = 4
     came: int = 0  # in order
-    kept: list[Any] = field(default_factory=list)  # for the oracle, where it is asked for
+    kept: list[Any] = field(default_factory=list)  # for the oracle, if `keeps`
     keeps: bool = False
 
     def __post_init__(self) -> None:
-        """Begin with nothing."""
+        """Start without rows."""
         self._rng = np.random.default_rng(SEED)
         self._behind = np.zeros(self.size + MOST, dtype=np.uint8)  # late rows that follow a row in order
         self._gone = np.zeros(self.size + MOST, dtype=bool)
-        self._strange = 0  # ids of rows that did not come in order
+        self._strange = 0  # ids of rows that did not arrive in order
 
     def in_order(self, rows: int) -> pa.Table:
         """Return the next rows, all of them in order."""
@@ -63,12 +63,12 @@ class Rows:
         return self._table(parts[0], parts[1], gone)
 
     def one_late(self, distance: int) -> pa.Table:
-        """Return a late row with so many rows in order after it."""
+        """Return a late row with `distance` rows in order after it."""
         times, ids = self._behind_of(np.array([self.came - distance - 1]))
         return self._table(times, ids, np.zeros(1, dtype=bool))
 
     def awaited(self, rows: int) -> pa.Table:
-        """Return deletes of rows that never come, at times of their own."""
+        """Return deletes of rows that never arrive, at distinct times."""
         times, _ = self._late(rows)
         return self._table(times, AWAITED_IDS + np.arange(rows), np.ones(rows, dtype=bool))
 
@@ -76,14 +76,16 @@ class Rows:
         ids = self.came + np.arange(rows)
         self.came += rows
         if self.came > len(self._gone):
-            raise SystemExit(f"a stream of {self.came} rows: it is made for {len(self._gone)}; nothing was measured.")
+            raise SystemExit(
+                f"The stream must have at most {len(self._gone)} rows, got {self.came}; nothing was measured."
+            )
         return ids * self.gap, ids
 
     def _late(self, rows: int) -> tuple[Any, Any]:
         return self._behind_of(self._drawn(rows, lambda places: self._behind[places] >= self.gap // 2))
 
     def _behind_of(self, places: Any) -> tuple[Any, Any]:
-        """Return times just behind rows in order, odd ones where the gap is even."""
+        """Return times just behind rows in order; they are odd if the gap is even."""
         times = places * self.gap + 1 + 2 * self._behind[places].astype(np.int64)
         self._behind[places] += 1
         self._strange += len(places)
@@ -95,7 +97,7 @@ class Rows:
         return places * self.gap, places
 
     def _drawn(self, rows: int, taken: Callable[[Any], Any]) -> Any:
-        """Return different places among the newest, none of which is taken."""
+        """Return distinct places among the newest, none of which is taken."""
         found = np.zeros(0, dtype=np.int64)
         oldest = max(self.came - self.size, 0)
         while len(found) < rows:
@@ -123,7 +125,7 @@ class Rows:
 
 
 def value_of(ids: Any) -> Any:
-    """Return the value of a row, which is known by its id."""
+    """Return the value of a row, which follows from its id."""
     return (ids * 2_654_435_761 >> 7) % 10_007
 
 
@@ -136,13 +138,13 @@ def windows_of(times: Any, values: Any, ends: Any, size: int, side: str = "right
 
 
 def boundaries_of(times: Any, size: int, every: int) -> Any:
-    """Return the multiples of `every` whose window [boundary - size, boundary) holds something; times are sorted."""
+    """Return the multiples of `every` whose window [boundary - size, boundary) is not empty; times are sorted."""
     ends = np.arange(times[0] // every, (times[-1] + size) // every + 1) * every
     return ends[np.searchsorted(times, ends) > np.searchsorted(times, ends - size)]
 
 
 def digest(tables: list[pa.Table]) -> str:
-    """Return a hash of results, in whatever order the rows of a push come; their revisions follow that order."""
+    """Return a hash of results that ignores the order of rows within a push, and the revisions, which follow it."""
     found = hashlib.sha256()
     for table in tables:
         wanted = [name for name in table.column_names if name != "revision"]

@@ -1,7 +1,7 @@
-"""One side's process, which `benchmarks.baseline` starts: it makes a case and calls its methods as told.
+"""The process of one side, started by `benchmarks.baseline`: it creates a case and calls its methods on request.
 
-A message is a line of JSON, a method's name and its arguments; the answer is a line too, a kind and what the method
-returned. Whatever else is printed goes to the standard error.
+A message is a line of JSON with a method's name and its arguments. The answer is a line with a kind and the result of
+the method. Anything else that is printed goes to standard error.
 """
 
 import importlib
@@ -14,7 +14,7 @@ import sash
 
 
 def main() -> None:
-    """Do what comes in until there is no more."""
+    """Serve requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _say(answers, "done", sash.__file__)
@@ -23,7 +23,7 @@ def main() -> None:
         name, options = json.loads(line)
         try:
             if name == "make":
-                case = None  # what it held is let go of first
+                case = None  # free the previous one first
                 case, result = _made(**options), None
             else:
                 result = getattr(case, name)(**options)

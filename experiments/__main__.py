@@ -1,6 +1,6 @@
-"""Measure, draw and report: `python -m experiments --quick`, or without it for the record.
+"""Measure, draw and report: `python -m experiments --quick`, or without it for the full run.
 
-A run that was stopped goes on where it was when it is started again. Rows go to experiments/results/ (those of a quick
+A run that was stopped resumes where it was when it is started again. Rows go to experiments/results/ (those of a quick
 run to its folder quick/), pictures and report.html to experiments/figures/.
 """
 
@@ -18,7 +18,7 @@ JOURNAL = ".unfinished.jsonl"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do what the command line asks for."""
+    """Run the command line."""
     options = _options(arguments)
     results = options.results or HERE / "results" / ("quick" if options.quick else "")
     if not options.draw:
@@ -33,16 +33,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", dest="figures_named", nargs="+", choices=FIGURES, metavar="FIGURE", help=f"of {', '.join(FIGURES)}"
     )
-    parser.add_argument("--plan", action="store_true", help="say what would be measured and how long it takes")
-    parser.add_argument("--draw", action="store_true", help="measure nothing, draw what has been measured")
-    parser.add_argument("--fresh", action="store_true", help="forget what a stopped run has measured")
+    parser.add_argument("--plan", action="store_true", help="show what would be measured and how long it takes")
+    parser.add_argument("--draw", action="store_true", help="draw existing measurements without measuring")
+    parser.add_argument("--fresh", action="store_true", help="discard the measurements of a stopped run")
     parser.add_argument("--results", type=Path, help="the folder of the CSV files")
     parser.add_argument("--pictures", type=Path, default=HERE / "figures", help="the folder of the pictures")
     return parser.parse_args(arguments)
 
 
 def measure(figures: Sequence[str], quick: bool, results: Path, fresh: bool = False, plan_only: bool = False) -> None:
-    """Measure these figures, or what a stopped run has left of them, and write their CSV files."""
+    """Measure these figures, resuming a stopped run if there is one, and write their CSV files."""
     from experiments.case import scale, write_csv
     from experiments.machine import core_digest, stamp
     from experiments.progress import Progress, minutes
@@ -62,18 +62,18 @@ def measure(figures: Sequence[str], quick: bool, results: Path, fresh: bool = Fa
     }
     journal = Journal(results / JOURNAL, heading)
     if journal.stale:
-        _say("A stopped run was of another build, machine or scale: it is started anew.")
+        _say("The stopped run was of another build, machine or scale: starting over.")
     left = sum(expected_s(group) for group in groups if any(case.key not in journal.rows for case in group))
     done = sum(case.key in journal.rows for group in groups for case in group)
-    _say(f"{cases} cases, {done} of them measured before; the rest takes about {minutes(left)} ({size.name}).")
+    _say(f"{cases} cases, {done} of them already measured; the rest takes about {minutes(left)} ({size.name}).")
     began = time.monotonic()
     try:
         with Progress(left) as progress:
             rows = run_all(groups, journal, stamped, Runner().run, progress.heard)
     except KeyboardInterrupt:
-        sys.exit("\nStopped. The same command goes on from here.")
+        sys.exit("\nStopped. The same command resumes from here.")
     except CaseFailedError as error:
-        sys.exit(f"{error}\nThe same command tries again from here.")
+        sys.exit(f"{error}\nThe same command retries from here.")
     for figure in figures:
         write_csv(results / f"{figure}.csv", (row for row in rows if row["figure"] == figure))
     journal.forget(groups)

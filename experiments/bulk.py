@@ -1,4 +1,4 @@
-"""Entries in and out m at a time: what a batch saves. The paper has no such figure."""
+"""Entries inserted and evicted m at a time: what a batch saves. The paper has no such figure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 NAME = "bulk"
 CAPTION = (
-    "Evict the m oldest, insert m in time order at distance d, query once. `fiba` takes such a run as a whole; the "
+    "Evict the m oldest, insert m in time order at distance d, query once. `fiba` inserts such a run as a whole; the "
     "other trees insert its entries one by one."
 )
 _SHARES = {"in order": 0, "near": 2**12, "far": 4}  # d is the window's size divided by this
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give m = 1, 4, 16 … at three distances; the trees take turns."""
+    """Return m = 1, 4, 16 … at three distances; the trees take turns."""
     shown, n = SHOWN[NAME], scale.size
     for variant in shown.variants:
         d = n // _SHARES[variant] if _SHARES[variant] else 0
@@ -31,13 +31,13 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
-    """Measure nanoseconds an entry."""
+    """Measure nanoseconds per entry."""
     small = Batches(case.series, case.monoid, *small_of(case), min(case.x, 7))
     return timed(case, turns, small, lambda: Batches(case.series, case.monoid, case.n, case.d, case.x))
 
 
 def draw(rows: Rows) -> Figure:
-    """Draw one panel a distance."""
+    """Draw one panel per distance."""
     shown, rows = SHOWN[NAME], rows.required(NAME)
     said = curves.fine_print("evict m, insert m, query once", "sum", curves.sizes(rows), curves.machine(rows))
     figure, axes = style.sheet("Many at once", said, len(shown.variants), legend=0.09, sharey=True)

@@ -1,4 +1,4 @@
-"""Cases, the scales they are planned for, and the rows that come of them."""
+"""Cases, the scales they are planned for, and the rows they result in."""
 
 import csv
 import os
@@ -12,8 +12,8 @@ from experiments.series import SHOWN, MissingSeriesError
 
 Row = dict[str, Any]
 
-# Bytes that an entry takes in all ten structures together, which wait side by side for their turn: a bit set of 2 KB
-# for every entry of two-stacks, DABA and Reactive, and for every node of a tree.
+# Bytes per entry of all ten structures together, which are in memory at the same time: a bit set of 2 KB for every
+# entry of two-stacks, DABA and Reactive, and for every node of a tree.
 _BLOOM_BYTES = 10_000
 
 
@@ -23,24 +23,24 @@ class Case:
 
     figure: str
     monoid: str
-    variant: str  # what tells the panels or lines of a figure apart, beside the monoid
+    variant: str  # distinguishes the panels or lines of a figure, in addition to the monoid
     series: str
     x: int  # what the figure's x-axis shows
     n: int  # the window's size
     d: int  # the out-of-order distance
     repeats: int
-    slice_ms: float  # how long one repeat is to take
-    rounds: int = 0  # of one repeat, where it is not a matter of time
+    slice_ms: float  # how long one repeat should take
+    rounds: int = 0  # of one repeat, if it is not limited by time
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Everything that makes it this case and no other."""
+        """Everything that identifies the case."""
         return tuple(asdict(self).values())
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large and how long: `QUICK` for a look, `FULL` for the record."""
+    """How large and how long: `QUICK` for a quick run, `FULL` for the full one."""
 
     name: str
     size: int  # of the window, for sum and geomean
@@ -52,33 +52,33 @@ class Scale:
     latency_runs: int
 
     def n(self, monoid: str) -> int:
-        """Give the window's size for a monoid."""
+        """Return the window's size for a monoid."""
         return self.bloom_size if monoid == "bloom" else self.size
 
     def powers(self, first: int, last: int) -> list[int]:
-        """Give powers of two from `first` to `last`, both among them."""
+        """Return powers of two from `first` to `last`, both included."""
         exponents = range(first.bit_length() - 1, last.bit_length() - 1, self.step)
         return [*(2**k for k in exponents), last]
 
     def case(self, figure: str, monoid: str, variant: str, series: str, x: int, n: int, d: int, **more: Any) -> Case:
-        """Give a case at this scale."""
+        """Return a case at this scale."""
         options = {"repeats": self.repeats, "slice_ms": self.slice_ms} | more
         return Case(figure, monoid, variant, series, x, n, d, **options)
 
 
 def memory_bytes() -> int:
-    """Give the memory of this machine."""
+    """Return the memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def bloom_size(memory: int) -> int:
-    """Give the largest power of two, up to 2^22, whose windows of Bloom filters take half the memory at most."""
+    """Return the largest power of two, up to 2^22, whose windows of Bloom filters take half the memory at most."""
     entries = memory // 2 // _BLOOM_BYTES
     return min(2**22, 2 ** max(10, entries.bit_length() - 1))
 
 
 def scale(quick: bool) -> Scale:
-    """Give the scale of a quick look or of the record."""
+    """Return the scale of a quick run or of the full one."""
     if quick:
         return Scale("quick", 2**18, min(2**14, bloom_size(memory_bytes())), 6, 3, 10.0, 20_000, 3)
     return Scale("full", 2**22, bloom_size(memory_bytes()), 1, 7, 50.0, 200_000, 5)
@@ -88,7 +88,7 @@ def scale(quick: bool) -> Scale:
 
 
 def row_of(case: Case, samples: list[float], unit: str, rounds: int, **more: Any) -> Row:
-    """Give a case's row: the median of its samples, their spread, and the samples themselves."""
+    """Return a case's row: the median of its samples, their spread, and the samples themselves."""
     return {
         **{f.name: getattr(case, f.name) for f in fields(case) if f.name not in ("slice_ms", "repeats", "rounds")},
         "unit": unit,
@@ -105,15 +105,15 @@ class Rows(list[Row]):
     """The rows of one figure."""
 
     def where(self, **wanted: Any) -> "Rows":
-        """Give the rows whose columns have these values."""
+        """Return the rows whose columns have these values."""
         return Rows(row for row in self if all(row[name] == value for name, value in wanted.items()))
 
     def curve(self, column: str = "median", **wanted: Any) -> dict[int, float]:
-        """Give one column by x, ascending."""
+        """Return one column by x, ascending."""
         return {row["x"]: row[column] for row in sorted(self.where(**wanted), key=lambda row: row["x"])}
 
     def required(self, figure: str) -> "Rows":
-        """Give these rows back if every series of the figure is among them, each with the points of the others."""
+        """Return these rows, or raise if a series of the figure is missing or lacks points that others have."""
         for monoid, variant, series in SHOWN[figure].expected():
             if not self.where(monoid=monoid, variant=variant, series=series):
                 name = ", ".join(part for part in (monoid, variant, series) if part)
@@ -122,7 +122,7 @@ class Rows(list[Row]):
 
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows with all the columns that any of them has."""
+    """Write rows with the union of their columns."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _readers(names: Iterable[str], stamps: Iterable[str]) -> dict[str, Callable[
 
 
 def read_csv(path: Path, stamps: Iterable[str]) -> Rows:
-    """Read what `write_csv` wrote."""
+    """Read rows written by `write_csv`."""
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         readers = _readers(reader.fieldnames or (), stamps)
@@ -152,7 +152,7 @@ def read_csv(path: Path, stamps: Iterable[str]) -> Rows:
 
 
 def read_all(folder: Path, figures: Iterable[str], stamps: Iterable[str]) -> Iterator[tuple[str, Rows]]:
-    """Give the rows of each figure that has any."""
+    """Return the rows of each figure that has any."""
     for figure in figures:
         path = folder / f"{figure}.csv"
         if path.exists():

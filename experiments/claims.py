@@ -1,7 +1,7 @@
-"""What the paper's Results say, sentence by sentence, and what the rows say to it.
+"""The statements of the paper's Results, sentence by sentence, checked against the rows.
 
-A claim is a sentence, what counts as its being so, and a function of all rows that gives (what was measured, whether it
-holds). None stands for rows that cannot tell: a figure that was not measured, or too few points.
+A claim is a sentence, the criterion for it to hold, and a function of all rows that returns (what was measured, whether
+it holds). None means that the rows cannot decide: a figure was not measured, or has too few points.
 """
 
 from collections.abc import Iterable
@@ -97,7 +97,7 @@ def _uptick(measured: Measured) -> Found:
 @PAPERS.says(
     "distance",
     "For expensive operators, such as bloom, smaller min-arity trees perform better.",
-    "on the average over all d, µ = 2 is ahead of µ = 8 in both kinds of tree",
+    "on average over all d, µ = 2 is ahead of µ = 8 in both kinds of tree",
 )
 def _small_arity_for_bloom(measured: Measured) -> Found:
     rows = measured["distance"]
@@ -110,7 +110,7 @@ def _small_arity_for_bloom(measured: Measured) -> Found:
 @PAPERS.says(
     "distance",
     "For cheap operators, such as sum, trees that require fewer rebalance and repair operations perform better.",
-    "on the average over all d, µ = 4 or 8 is ahead of µ = 2 in FiBA",
+    "on average over all d, µ = 4 or 8 is ahead of µ = 2 in FiBA",
 )
 def _large_arity_for_sum(measured: Measured) -> Found:
     ns = [geometric_mean(points_of(measured["distance"], monoid="sum", series=series)) for series in PAPER]
@@ -137,7 +137,7 @@ def _steps(measured: Measured) -> Found:
 
 
 def _latency(measured: Measured, variant: str, column: str, monoids: Iterable[str]) -> dict[str, list[float]]:
-    """Give the classic tree's latency over FiBA's, by monoid for each µ."""
+    """Return the classic tree's latency over FiBA's, by monoid for each µ."""
     rows = measured["latency"].where(variant=variant)
 
     def of(monoid: str, series: str) -> float:
@@ -225,7 +225,7 @@ _THEIRS = (*PAPER, *CLASSIC, "two_stacks", "daba", "reactive")
 
 
 def _ranks(rows: Rows, monoid: str, series: str) -> list[int]:
-    """Give a structure's place among those of the paper, 1 being the fastest, at each n."""
+    """Return the rank of a structure among those of the paper at each n; 1 is the fastest."""
     curves = {one: points_of(rows, monoid=monoid, series=one) for one in _THEIRS}
     return [1 + sum(curves[one][n] < ns for one in _THEIRS) for n, ns in curves[series].items()]
 
@@ -263,7 +263,7 @@ def _finger_is_constant(measured: Measured) -> Found:
 
 
 def _against_daba(rows: Rows, monoid: str) -> float:
-    """Give the throughput of the best FiBA over DABA's, in the middle of all sizes from 256 on."""
+    """Return the median throughput of the best FiBA relative to DABA's, over all sizes from 256 on."""
     best, daba = least_of(rows, PAPER, monoid=monoid), points_of(rows, monoid=monoid, series="daba")
     ratios = [daba[n] / best[n] for n in best if n >= 256]
     if not ratios:
@@ -348,7 +348,7 @@ def _reactive_wins_bloom(measured: Measured) -> Found:
 
 
 def _range_over_twin(measured: Measured) -> list[float]:
-    """Give the time with one tree over that with two, for each FiBA, monoid and small window."""
+    """Return the time with one tree over that with two, for each FiBA, monoid and small window."""
     rows = measured["sharing"]
     ratios = []
     for monoid in EVERY:

@@ -1,4 +1,4 @@
-"""How many combines a round costs: what depends on the algorithms alone, and on no machine."""
+"""The number of combines per round, which depends only on the algorithms and not on the machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDS = 4096
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give d = 0, 1, 2, 4 … n for the trees, and all structures in order."""
+    """Return d = 0, 1, 2, 4 … n for the trees, and all structures in order."""
     n, shown = scale.size, SHOWN[NAME]
     yield [
         scale.case(NAME, "sum", "in order", s, 0, n, 0, rounds=n if ALL[s].in_order else _ROUNDS) for s in shown.series
@@ -34,10 +34,10 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def run(case: Case, turns: Iterable[int] = ()) -> Row:
-    """Count the combines of a round, on the average of many."""
+    """Count the combines per round, averaged over many."""
     follow(Rounds(case.series, case.monoid, *small_of(case)))
     load = Rounds(case.series, case.monoid, case.n, case.d)
-    load.advance(case.rounds)  # what the filling left to repair is not counted
+    load.advance(case.rounds)  # repairs that filling left behind are not counted
     before = load.window.combines
     load.advance(case.rounds)
     require_right(case, load)

@@ -1,4 +1,4 @@
-"""Throughput against something, which most figures draw: million rounds a second, with the spread as a shade."""
+"""Throughput curves, which most figures draw: million rounds per second, with the spread as a shade."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def throughput(ns: float) -> float:
-    """Give million rounds a second."""
+    """Return million rounds per second."""
     return 1000 / ns
 
 
 def curve(axis: Axes, rows: Rows, series: str, **look: Any) -> None:
-    """Draw one series' throughput and how far its samples spread."""
+    """Draw the throughput of one series and the spread of its samples."""
     rows = Rows(sorted(rows.where(series=series), key=lambda row: row["x"]))
     xs = [style.place(row["x"]) for row in rows]
     line = style.LOOKS[series].line(**look)
@@ -64,7 +64,7 @@ def name_fiba(axis: Axes, rows: Rows) -> None:
 
 
 def sizes(rows: Rows) -> str:
-    """Say how large the windows were, by monoid where they differ."""
+    """Return the window sizes as text, by monoid if they differ."""
     by_size: dict[int, list[str]] = {}
     for row in rows:
         names = by_size.setdefault(row["n"], [])
@@ -76,12 +76,12 @@ def sizes(rows: Rows) -> str:
 
 
 def machine(rows: Rows) -> str:
-    """Say where the rows were measured."""
+    """Return as text where the rows were measured."""
     row = rows[0]
     compiler = re.sub(r"GCC: \([^)]*\)", "gcc", row["compiler"])
     return f"{row['cpu'].split(' (')[0]}, {compiler}"
 
 
 def fine_print(*parts: str) -> str:
-    """Join what stands under a headline."""
+    """Join the parts of the line under a headline."""
     return "   ·   ".join(part for part in parts if part)

@@ -18,7 +18,7 @@ CAPTION = "Each insert falls exactly d entries from the newest; a round is evict
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give d = 0, 1, 2, 4 … n for each monoid; all trees take turns at each d."""
+    """Return d = 0, 1, 2, 4 … n for each monoid; all trees take turns at each d."""
     for monoid in SHOWN[NAME].monoids:
         n = scale.n(monoid)
         for d in (0, *scale.powers(1, n)):
@@ -26,13 +26,13 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
-    """Measure nanoseconds a round."""
+    """Measure nanoseconds per round."""
     small = Rounds(case.series, case.monoid, *small_of(case))
     return timed(case, turns, small, lambda: Rounds(case.series, case.monoid, case.n, case.d))
 
 
 def draw(rows: Rows) -> Figure:
-    """Draw one panel a monoid."""
+    """Draw one panel per monoid."""
     shown, rows = SHOWN[NAME], rows.required(NAME)
     said = curves.fine_print("rounds of evict, insert, query", curves.sizes(rows), curves.machine(rows))
     figure, axes = style.sheet("What lateness costs", said, len(shown.monoids))

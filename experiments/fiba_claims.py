@@ -1,4 +1,4 @@
-"""What sash says of `fiba`, and where `fiba` is behind, whatever anyone says."""
+"""The claims of sash about `fiba`, and every case in which `fiba` is behind."""
 
 from typing import NamedTuple
 
@@ -22,11 +22,11 @@ from experiments.style import LOOKS, human
 OURS = Claims()
 
 
-# --- what sash says of fiba -----------------------------------------------------------------------
+# --- claims about fiba ----------------------------------------------------------------------------
 
 
 def _ahead(rows: Rows, monoid: str, up_to: int | None = None) -> tuple[list[float], list[int]]:
-    """Give how many times as fast as the best FiBA `fiba` is at each d, and where it is behind."""
+    """Return the speedup of `fiba` over the best FiBA at each d, and where it is behind."""
     best, ours = least_of(rows, PAPER, monoid=monoid), points_of(rows, monoid=monoid, series="fiba")
     ratios = {d: best[d] / ours[d] for d in ours if up_to is None or d <= up_to}
     return list(ratios.values()), [d for d, ratio in ratios.items() if ratio <= 1]
@@ -51,7 +51,7 @@ def _told(found: dict[str, tuple[list[float], list[int]]]) -> Found:
 
 @OURS.says(
     "fifo",
-    "In order, fiba keeps up with the structures that can do nothing else.",
+    "In order, fiba keeps up with the structures that support nothing else.",
     "at most 1.25 times the time of the better of two-stacks and DABA, for every monoid, from n = 16 on",
 )
 def _keeps_up_in_order(measured: Measured) -> Found:
@@ -65,7 +65,7 @@ def _keeps_up_in_order(measured: Measured) -> Found:
 
 @OURS.says(
     "latency",
-    "The 99.9th percentile of fiba is no worse than that of the paper's tree at its best µ.",
+    "The 99.9th percentile of fiba is at most that of the paper's tree at its best µ.",
     "for every monoid and distance",
 )
 def _tail_is_no_worse(measured: Measured) -> Found:
@@ -78,7 +78,7 @@ def _tail_is_no_worse(measured: Measured) -> Found:
     return Found(f"fiba / paper: {by_monoid(found)}", all_of(found, lambda ratio: ratio <= 1))
 
 
-@OURS.says("memory", "fiba takes the fewest bytes an entry.", "in both orders of arrival and for both monoids")
+@OURS.says("memory", "fiba takes the fewest bytes per entry.", "in both orders of arrival and for both monoids")
 def _fewest_bytes(measured: Measured) -> Found:
     rows, found, holds = measured["memory"], [], True
     for monoid in SHOWN["memory"].monoids:
@@ -113,13 +113,13 @@ def _bulk_pays(measured: Measured) -> Found:
     if nearest is None:
         raise TooFewError("the rounds at that d were not measured")
     together = first(rows, x=batch)["median"]
-    text = f"{together:.1f} ns an entry in batches of {human(batch)}, {nearest['median']:.1f} ns a round"
+    text = f"{together:.1f} ns per entry in batches of {human(batch)}, {nearest['median']:.1f} ns per round"
     return Found(text, together <= nearest["median"] / 5)
 
 
 @OURS.says(
     "spark",
-    "On Spark it does not matter how many windows hold a row; with Spark's own window it does.",
+    "On Spark, the cost does not depend on how many windows contain a row; with Spark's own window it does.",
     "ours at most 1.5 times slower at worst than at best; at the largest overlap at least 3 times as fast as Spark's",
 )
 def _overlap_is_free(measured: Measured) -> Found:
@@ -142,7 +142,7 @@ class Loss(NamedTuple):
 
 
 def losses(measured: Measured) -> list[Loss]:
-    """Give every panel in which `fiba` is behind by 5 % or more somewhere, by whom and by how much at worst."""
+    """Return every panel in which `fiba` is behind by 5 % or more, with the rival and the largest gap."""
     found = []
     for figure, rows in measured.items():
         for monoid, variant in dict.fromkeys((row["monoid"], row["variant"]) for row in rows):

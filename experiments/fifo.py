@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 NAME = "fifo"
 CAPTION = (
-    "Everything arrives in order. Two-stacks, DABA and Reactive are built for that and refuse anything else; their "
-    "samples cover whole turns of the window, so that each holds a flip of two-stacks."
+    "Everything arrives in order. Two-stacks, DABA and Reactive are built for that and reject anything else; their "
+    "samples cover whole turns of the window, so that each includes a flip of two-stacks."
 )
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give n = 1, 2, 4 … for each monoid; all structures take turns at each n."""
+    """Return n = 1, 2, 4 … for each monoid; all structures take turns at each n."""
     for monoid in SHOWN[NAME].monoids:
         for n in scale.powers(1, scale.n(monoid)):
             yield [scale.case(NAME, monoid, "", series, n, n, 0) for series in SHOWN[NAME].series]
 
 
 def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
-    """Measure nanoseconds a round."""
+    """Measure nanoseconds per round."""
     small = Rounds(case.series, case.monoid, *small_of(case))
     whole_turns = ALL[case.series].in_order
     return timed(case, turns, small, lambda: Rounds(case.series, case.monoid, case.n, case.d), whole_turns)

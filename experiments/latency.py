@@ -1,4 +1,4 @@
-"""How long single rounds take, and not only on average: the paper's second figure."""
+"""The latency of single rounds, not only their average: the paper's second figure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 NAME = "latency"
 CAPTION = (
-    "Every round by the clock. A round's time is its shortest of several identical runs, which shows the structure and "
-    "not the machine's interruptions; a reading of the clock, some 25 ns, is in every number. The width of a shape is "
-    "the logarithm of how many rounds took so long."
+    "Every round is timed. Its time is the shortest of several identical runs, which shows the structure and not the "
+    "machine's interruptions; every number includes one reading of the clock, about 25 ns. The width of a shape is the "
+    "logarithm of how many rounds took that long."
 )
 _SETTLE = 1000
 _BINS_A_DECADE = 24
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give d = 0 and d = n / 4 for each monoid; all trees take turns."""
+    """Return d = 0 and d = n / 4 for each monoid; all trees take turns."""
     shown = SHOWN[NAME]
     options = {"rounds": scale.latency_rounds, "repeats": scale.latency_runs}
     for monoid in shown.monoids:
@@ -52,7 +52,7 @@ def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
 
 
 def _each(case: Case, load: Rounds) -> np.ndarray:
-    """Give the nanoseconds of every round of one run; the load is afterwards as it was."""
+    """Return the nanoseconds of every round of one run, and restore the load."""
     start, filled = load.next, load.window
     load.window = filled.copy()
     times = load.upcoming(case.rounds)
@@ -65,7 +65,7 @@ def _each(case: Case, load: Rounds) -> np.ndarray:
 
 
 def distribution(row: Row) -> tuple[np.ndarray, np.ndarray]:
-    """Give the nanoseconds that occurred, ascending, and how many rounds took so long."""
+    """Return the nanoseconds that occurred, ascending, and how many rounds took that long."""
     pairs = [pair.split(":") for pair in row["counts"].split()]
     return np.array([float(ns) for ns, _ in pairs]), np.array([int(count) for _, count in pairs])
 
@@ -84,7 +84,7 @@ def draw(rows: Rows) -> Figure:
             _panel(axis, mine, shown.series)
             d = mine[0]["d"]
             axis.set_title(f"{monoid}, d = {style.human(d)}")
-        line[0].set_ylabel("nanoseconds a round")
+        line[0].set_ylabel("nanoseconds per round")
     _legend(figure)
     return figure
 

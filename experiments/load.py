@@ -1,9 +1,9 @@
-"""The loads: windows filled, advanced round by round in native code, and never believed before they are checked.
+"""The loads: windows that are filled, advanced round by round in native code, and checked before they are timed.
 
-A load's `advance` times rounds of evict, insert and query; making times and values is not in the time. The clock is
-the thread's own: another process that takes the core meanwhile does not count. Before a case is timed, the same load on
-a small window is compared with the tests' oracle after every round, and the large one with a plain recomputation; after
-it, the large one is once more.
+The `advance` of a load times rounds of evict, insert and query; creating times and values is not included. The clock is
+that of the thread: time during which another process uses the core does not count. Before a case is timed, the same
+load on a small window is compared with the tests' oracle after every round, and the large one with a plain
+recomputation; afterwards the large one is compared again.
 """
 
 import time
@@ -20,19 +20,19 @@ from experiments.series import ALL, MONOIDS
 from tests.oracles.window import Oracle
 
 _PERIOD = 2**16
-_WARM, _TRIED = 1024, 2048  # rounds before the first sample: to settle, and to see how fast it goes
+_WARM, _TRIED = 1024, 2048  # rounds before the first sample: to settle, and to estimate the speed
 _SMALL, _STEPS = 40, 60  # the window that the oracle follows, and for how long
 
-Span = tuple[int, int]  # times from the first up to and without the second
+Span = tuple[int, int]  # times from the first up to but excluding the second
 
 
 class WrongAnswerError(Exception):
-    """A window answered wrongly; nothing of it is measured."""
+    """A window returned a wrong answer; it is not measured."""
 
 
 @lru_cache
 def values_of(monoid: str) -> "Values":
-    """Give the values that a monoid is measured with."""
+    """Return the values that a monoid is measured with."""
     return Values(monoid)
 
 
@@ -40,7 +40,7 @@ class Values:
     """The value at each time: random integers from 1 to 999, always the same."""
 
     def __init__(self, monoid: str) -> None:
-        """Draw them once; they repeat themselves."""
+        """Draw one period of values, which then repeat."""
         drawn = np.random.default_rng(SEED).integers(1, 1000, _PERIOD)
         self._monoid = monoid
         self._block = drawn.astype(np.float64) if monoid == "geomean" else drawn
@@ -50,7 +50,7 @@ class Values:
         return np.log(values) if self._monoid == "geomean" else values
 
     def at(self, times: Any) -> np.ndarray:
-        """Give the values at these times."""
+        """Return the values at these times."""
         return self._block[np.asarray(times) % _PERIOD]
 
     def _total(self, span: Span) -> float:
@@ -97,7 +97,7 @@ class Rounds:
         self.window = self.filled(self.settled)
 
     def filled(self, settled: int) -> Any:
-        """Give a window of so many of the newest in-order entries and all far-future ones."""
+        """Return a window with the `settled` newest in-order entries and all far-future ones."""
         window = self.series.window(self.monoid)
         for times in (np.arange(self.next - settled, self.next), FAR_FUTURE + np.arange(self.far)):
             window.insert_many(times, self.values.at(times))
@@ -105,7 +105,7 @@ class Rounds:
         return window
 
     def advance(self, rounds: int) -> float:
-        """Run so many rounds and give the nanoseconds of one."""
+        """Run some rounds and return the nanoseconds per round."""
         spent, chunk = 0, max(CHUNK // self.granule, 1) * self.granule
         for at in range(0, rounds, chunk):
             times = self.upcoming(min(chunk, rounds - at))
@@ -117,11 +117,11 @@ class Rounds:
         return spent / rounds
 
     def upcoming(self, rounds: int) -> np.ndarray:
-        """Give the times of the next rounds."""
+        """Return the times of the next rounds."""
         return np.arange(self.next, self.next + rounds)
 
     def arguments(self, times: np.ndarray) -> tuple[Any, ...]:
-        """Give what `go` needs, made before the clock starts."""
+        """Return the arguments of `go`, created before the clock starts."""
         return times, self.values.at(times)
 
     def go(self, times: np.ndarray, values: np.ndarray) -> None:
@@ -129,15 +129,15 @@ class Rounds:
         self.window._run_rounds(times, values, self.n, None, None, 0)
 
     def spans(self, settled: int) -> list[Span]:
-        """Give the times of the newest in-order entries and of the far-future ones."""
+        """Return the times of the newest in-order entries and of the far-future ones."""
         return [(self.next - settled, self.next), (FAR_FUTURE, FAR_FUTURE + self.far)]
 
     def right(self) -> bool:
-        """Tell whether the window answers as a plain recomputation does."""
+        """Return whether the window agrees with a plain recomputation."""
         return self.values.agree(self.window.query(), self.spans(self.settled))
 
     def step(self, oracle: Oracle) -> bool:
-        """Go one round, the oracle with it, and tell whether they agree."""
+        """Advance one round, the oracle too, and return whether they agree."""
         (moment,) = self.upcoming(1).tolist()
         self.advance(1)
         oracle.slide([moment], [self.values.at(moment).item()], count=self.n)
@@ -145,7 +145,7 @@ class Rounds:
 
 
 class Shared(Rounds):
-    """A small window beside the big one: a tree of its own (`twin`), or a stretch of the big one's (`range`)."""
+    """A small window in addition to the big one: a separate tree (`twin`), or a range of the big one's (`range`)."""
 
     def __init__(self, series: str, monoid: str, n: int, small: int, variant: str) -> None:
         """Fill both; d is half the small window."""
@@ -165,12 +165,12 @@ class Shared(Rounds):
             self.window._run_rounds(times, values, self.n, None, self.twin, self.small)
 
     def small_answer(self) -> Any:
-        """Give the small window's aggregate."""
+        """Return the small window's aggregate."""
         start = self.next - self.small_settled
         return self.window.query(start, None) if self.twin is None else self.twin.query()
 
     def right(self) -> bool:
-        """Tell whether both answer as a plain recomputation does."""
+        """Return whether both agree with a plain recomputation."""
         return super().right() and self.values.agree(self.small_answer(), self.spans(self.small_settled))
 
     def step(self, oracle: Oracle) -> bool:
@@ -187,7 +187,7 @@ class Batches(Rounds):
         self.granule = m
 
     def arguments(self, times: np.ndarray) -> tuple[Any, ...]:
-        """Add up to where each batch evicts."""
+        """Add the times up to which each batch evicts."""
         return times, self.values.at(times), times[:: self.granule] - self.settled + self.granule - 1
 
     def go(self, times: np.ndarray, values: np.ndarray, cuts: np.ndarray) -> None:  # type: ignore[override]
@@ -195,7 +195,7 @@ class Batches(Rounds):
         self.window._run_batches(times, values, cuts, self.granule)
 
     def step(self, oracle: Oracle) -> bool:
-        """Go one batch."""
+        """Advance one batch."""
         times = self.upcoming(self.granule)
         self.advance(self.granule)
         for oldest in list(oracle)[: self.granule]:
@@ -208,7 +208,7 @@ class Batches(Rounds):
 
 
 def same(answer: Any, expected: Any) -> bool:
-    """Tell whether two answers are equal, floats but for rounding."""
+    """Return whether two answers are equal, floats up to rounding."""
     if isinstance(expected, float):
         return bool(np.isclose(answer, expected, rtol=1e-9))
     return bool(answer == expected)
@@ -222,17 +222,17 @@ def follow(small: Rounds) -> None:
     oracle.insert_many(held, small.values.at(held).tolist())
     for _ in range(_STEPS):
         if not small.step(oracle):
-            raise WrongAnswerError(f"{small.series.label}, {monoid.name}: the oracle answers otherwise.")
+            raise WrongAnswerError(f"{small.series.label}, {monoid.name}: the answer differs from that of the oracle.")
 
 
 def small_of(case: Case) -> tuple[int, int]:
-    """Give a small n and d in about the case's proportion."""
+    """Return a small n and d in about the proportion of the case."""
     n = min(case.n, _SMALL)
     return n, min(case.d, max(5, case.d * n // case.n)) if case.d else 0
 
 
 def require_right(case: Case, load: Rounds) -> None:
-    """Refuse a window that a plain recomputation contradicts."""
+    """Raise if a plain recomputation contradicts the window."""
     if not load.right():
         raise WrongAnswerError(f"{case.series}, {case.monoid}, n = {case.n}, d = {case.d}: a wrong answer.")
 
@@ -242,8 +242,8 @@ def timed(
 ) -> Row:
     """Check, warm up, check, take one sample in each turn, check.
 
-    `small` is the load on a window that the oracle can follow, `make` gives the one that is timed. With `whole_turns` a
-    sample covers the window once or more, so that each holds what happens once a turn.
+    `small` is the load on a window that the oracle can follow, `make` returns the one that is timed. With `whole_turns`
+    a sample covers the window once or more, so that each includes what happens once per turn.
     """
     follow(small)
     load = make()

@@ -1,4 +1,4 @@
-"""What every row is stamped with: where and with what it was measured."""
+"""The stamps of every row: where and with what it was measured."""
 
 import datetime as dt
 import os
@@ -18,7 +18,7 @@ STAMPS = ("scale", "commit", "date", "cpu", "cores", "memory", "system", "compil
 
 
 def stamp(scale: str) -> dict[str, str]:
-    """Give this machine's and this build's values of all stamps."""
+    """Return this machine's and this build's values of all stamps."""
     values = (
         scale,
         _commit(),
@@ -57,7 +57,7 @@ def _cpu() -> str:
 
 
 def _compiler() -> str:
-    """Give what built the core, as it wrote it into the file."""
+    """Return the compiler of the core, as recorded in the file."""
     built = Path(str(_core.__file__)).read_bytes()
     found = re.search(rb"GCC: \([^)]*\) [\d.]+|clang version [\d.]+", built)
     return found.group().decode() if found else "unknown"
@@ -71,5 +71,5 @@ def _version() -> str:
 
 
 def core_digest() -> str:
-    """Give a short hash of the core, so that a run is never resumed with another one."""
+    """Return a short hash of the core, so that a run is never resumed with another one."""
     return f"{_core.hash64(Path(str(_core.__file__)).read_bytes(), 0):016x}"

@@ -1,4 +1,4 @@
-"""Bytes that an entry takes, filled in order and in random order. The paper does not show it."""
+"""Bytes per entry, filled in order and in random order. The paper does not show this."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 NAME = "memory"
 CAPTION = (
-    "Resident bytes an entry, a time and a value of 8 bytes each among them. Entries come in batches of 256, as late "
-    "events do. Two-stacks, DABA and Reactive keep an aggregate for every entry, 2 KB for a Bloom filter; trees keep "
+    "Resident bytes per entry, including a time and a value of 8 bytes each. Entries arrive in batches of 256, as late "
+    "events do. Two-stacks, DABA and Reactive store an aggregate for every entry, 2 KB for a Bloom filter; trees store "
     "one for every node."
 )
 _PAYLOAD = 16
@@ -29,21 +29,21 @@ _BATCH = 256
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give both orders for each structure that takes them."""
+    """Return both orders for each structure that supports them."""
     for monoid, variant, series in SHOWN[NAME].expected():
         n = scale.n(monoid)
         yield [scale.case(NAME, monoid, variant, series, n, n, 0)]
 
 
 def held_bytes() -> int:
-    """Give the resident memory of this process, what was freed given back first."""
+    """Return the resident memory of this process, after returning freed memory to the system."""
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
 
 
 def run(case: Case, turns: Iterable[int] = ()) -> Row:
-    """Fill a window and measure what it takes."""
+    """Fill a window and measure its memory."""
     values, monoid = values_of(case.monoid), MONOIDS[case.monoid]()
     ALL[case.series].window(monoid).insert_many(np.arange(10), values.at(np.arange(10)))
     times = np.arange(case.n)
@@ -62,14 +62,14 @@ def run(case: Case, turns: Iterable[int] = ()) -> Row:
 
 
 def draw(rows: Rows) -> Figure:
-    """Draw a bar for each structure and order of arrival, one panel a monoid."""
+    """Draw a bar for each structure and order of arrival, one panel per monoid."""
     shown, rows = SHOWN[NAME], rows.required(NAME)
     said = curves.fine_print("resident memory", curves.sizes(rows), "16 bytes of an entry are its time and value")
     figure, axes = style.sheet("Bytes an entry takes", said, len(shown.monoids), height=6.6, legend=0.08)
     for axis, monoid in zip(axes[0], shown.monoids, strict=True):
         axis.set_title({"sum": "sum", "bloom": "bloom · bit sets of 2 KB"}[monoid])
         _bars(axis, rows.where(monoid=monoid), shown.series)
-        axis.set_xlabel("bytes an entry")
+        axis.set_xlabel("bytes per entry")
         if monoid == "sum":
             axis.axvline(_PAYLOAD, color=style.INK, linewidth=1.4, linestyle=(0, (2, 2)), zorder=5)
             axis.text(_PAYLOAD + 1, -0.68, "time and value", va="center", fontsize=10.5)

@@ -1,4 +1,4 @@
-"""What a run says meanwhile: a bar with the time left where rich is installed, plain lines otherwise."""
+"""Progress of a run: a bar with the time left if rich is installed, plain lines otherwise."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ _SECONDS_BETWEEN_LINES = 10
 
 
 def minutes(seconds: float) -> str:
-    """Say a time as people do.
+    """Return a duration as text.
 
     >>> minutes(42), minutes(150), minutes(3000)
     ('42 seconds', '2.5 minutes', '50 minutes')
@@ -22,10 +22,10 @@ def minutes(seconds: float) -> str:
 
 
 class Progress:
-    """Tells how far a run is; what it expects is corrected by what it sees."""
+    """The progress of a run; its estimates are corrected by the observed times."""
 
     def __init__(self, total_s: float) -> None:
-        """Start the clock on what is expected to take so long."""
+        """Start the clock, with the expected total."""
         self._total = total_s
         self._began = self._told = time.monotonic()
         self._bar = _bar() if sys.stderr.isatty() else None
@@ -38,14 +38,14 @@ class Progress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar:
             if kind is None:
                 self._bar.update(self._task, completed=self._total, left="done")
             self._bar.stop()
 
     def heard(self, group: list[Case], left_s: float) -> None:
-        """Take note that a group is next, with so much expected from it on."""
+        """Report that a group is next, with the time expected from it on."""
         case = group[0]
         what = " ".join(part for part in (case.figure, case.monoid, case.variant, f"x = {case.x}") if part)
         left = f"about {minutes(self._corrected(left_s))} left"
@@ -61,7 +61,7 @@ class Progress:
 
 
 def _bar() -> Any:
-    """Give rich's progress bar, or None where it is not installed."""
+    """Return rich's progress bar, or None if it is not installed."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn

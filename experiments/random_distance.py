@@ -1,8 +1,9 @@
 """Random distances instead of one fixed gap, which flatters the cache. The paper has no such figure.
 
-A stream whose distances follow one law all along is made so: event k, of time k, arrives at k + s(δ), where δ is the
-distance that was drawn for it. Its distance in fact is the number of later events that arrive before it, which is the
-integral of P(s(Δ) < u) over all u below s(δ). That this be δ again means ds = dδ / G(δ), G the distribution function:
+A stream whose distances follow the same law throughout is constructed as follows: event k, at time k, arrives at
+k + s(δ), where δ is the distance drawn for it. Its actual distance is the number of later events that arrive before it,
+which is the integral of P(s(Δ) < u) over all u below s(δ). For this to equal δ, ds = dδ / G(δ), where G is the
+distribution function:
 
     uniform below x      G = δ / x            s = x ln δ
     heavy-tailed         G = δ / (x + δ)      s = x ln δ + δ      half of all below x, a Pareto tail beyond
@@ -29,11 +30,11 @@ CAPTION = (
     "Each insert falls at a random distance: uniform below x, or heavy-tailed with median x and a Pareto tail up to "
     "half the window. Fixed distances hit the same few nodes again and again; these do not."
 )
-_LEAD = 7  # how far ahead, in multiples of x, events may come: e^-7 of them come earlier still
+_LEAD = 7  # how far ahead, in multiples of x, events may arrive: e^-7 of them arrive even earlier
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give x = 1, 4, 16 … up to a quarter of the window; all trees take turns."""
+    """Return x = 1, 4, 16 … up to a quarter of the window; all trees take turns."""
     shown = SHOWN[NAME]
     for monoid in shown.monoids:
         n = scale.n(monoid)
@@ -44,9 +45,9 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def arrivals(law: str, x: float, count: int, reach: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give the times that have arrived at the start, and those of the next `count` arrivals, in order of arrival.
+    """Return the times that have arrived at the start, and those of the next `count` arrivals, in order of arrival.
 
-    Of a heavy tail, which is cut off at `reach`, both begin at -reach, else at 0; all times before that have arrived.
+    For a heavy tail, which is cut off at `reach`, both start at -reach, otherwise at 0; all earlier times have arrived.
     """
     rng = np.random.default_rng(SEED)
     late = reach if law == "heavy-tailed" else 0
@@ -67,7 +68,7 @@ class Scattered(Rounds):
     """Rounds whose inserts fall at random distances."""
 
     def __init__(self, series: str, monoid: str, n: int, law: str, x: int, rounds: int) -> None:
-        """Fill the window with what has arrived at the start."""
+        """Fill the window with the events that have arrived at the start."""
         early, self.stream = arrivals(law, x, rounds, n // 2)
         settled = max(0, n - len(early))
         first = int(early[0]) if len(early) and early[0] < 0 else 0
@@ -76,38 +77,38 @@ class Scattered(Rounds):
         self.next = 0
 
     def filled(self, settled: int) -> object:
-        """Give the window as it is at the start."""
+        """Return the window at the start."""
         window = self.series.window(self.monoid)
         window.insert_many(self._held, self.values.at(self._held))
         window.query()
         return window
 
     def upcoming(self, rounds: int) -> np.ndarray:
-        """Give the next arrivals."""
+        """Return the next arrivals."""
         return self.stream[self.next : self.next + rounds]
 
     def right(self) -> bool:
-        """Compare with the newest n of all that has come."""
+        """Compare with the newest n of all arrivals."""
         come = np.concatenate([self._held, self.stream[: self.next]])
         return self.values.agree_at(self.window.query(), np.partition(come, len(come) - self.n)[-self.n :])
 
 
 def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
-    """Measure nanoseconds a round."""
+    """Measure nanoseconds per round."""
     rounds = case.rounds * (case.repeats + 1) + 2 * case.x + 2**13
     n, x = small_of(case)
     small = Scattered(case.series, case.monoid, n, case.variant, max(1, x), 100)
 
     def make() -> Scattered:
         load = Scattered(case.series, case.monoid, case.n, case.variant, case.x, rounds)
-        load.advance(2 * case.x)  # so that the nodes are as full as such a stream leaves them
+        load.advance(2 * case.x)  # so that nodes are as full as such a stream leaves them
         return load
 
     return timed(case, turns, small, make)
 
 
 def draw(rows: Rows) -> Figure:
-    """Draw one panel a law and monoid."""
+    """Draw one panel per law and monoid."""
     shown, rows = SHOWN[NAME], rows.required(NAME)
     said = curves.fine_print("rounds of evict, insert, query", curves.sizes(rows), curves.machine(rows))
     figure, axes = style.sheet("Late by a random distance", said, 2, 2, height=9.6, legend=0.105, sharey="row")

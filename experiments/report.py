@@ -1,4 +1,4 @@
-"""Draws every figure that has rows and writes report.html, one file that needs no other."""
+"""Draws every figure that has rows and writes report.html, a self-contained file."""
 
 import base64
 import html
@@ -19,10 +19,10 @@ _CLASSES = {True: "yes", False: "no", None: "open"}
 
 
 def write_report(results: Path, pictures: Path) -> Path:
-    """Draw all figures into a folder and give the path of the report beside them."""
+    """Draw all figures into a folder and return the path of the report next to them."""
     measured = dict(read_all(results, FIGURES, STAMPS))
     if not measured:
-        raise FileNotFoundError(f"{results}: there are no results to draw; measure first.")
+        raise FileNotFoundError(f"{results} has no results to draw; measure first.")
     pictures.mkdir(parents=True, exist_ok=True)
     for figure, rows in measured.items():
         draw(figure, rows, pictures / f"{figure}.png")
@@ -64,7 +64,7 @@ def _summary(found: list[Found]) -> str:
     count = {holds: sum(one.holds is holds for one in found) for holds in (True, False, None)}
     return (
         f"Of {len(found)} sentences of the paper that can be checked, <b>{count[True]} hold</b> here, "
-        f"<b>{count[False]} do not</b>, and {count[None]} cannot be told from these rows."
+        f"<b>{count[False]} do not</b>, and {count[None]} cannot be decided from these rows."
     )
 
 
@@ -82,7 +82,7 @@ def _table(claims: list[Claim], found: dict[int, Found]) -> str:
     if not claims:
         return ""
     lines = [_line(claim, found[id(claim)]) for claim in claims]
-    head = "<tr><th>claim</th><th>counts as so if</th><th>measured here</th><th></th></tr>"
+    head = "<tr><th>claim</th><th>holds if</th><th>measured here</th><th></th></tr>"
     return f"<table>{head}{''.join(lines)}</table>"
 
 
@@ -101,11 +101,11 @@ def _losses(measured: Measured) -> str:
 def _method(row: Row) -> str:
     repeats = len(row["samples"].split())
     return (
-        f"Every case ran in a process of its own. Before it was timed, its load ran on a small window beside a "
-        f"recomputation from scratch, compared after every round; the large window's answer was checked before and "
-        f"after. {repeats} samples of each case were taken in turns with its rivals; shown are medians, with the least "
-        f"and the most as a shade. Loops are native, making the input is not in the time, and the clock is the "
-        f"thread's own. Seeds are fixed. All samples are in the CSV files."
+        f"Every case ran in a separate process. Before it was timed, its load ran on a small window and was compared "
+        f"with a recomputation from scratch after every round; the answer of the large window was checked before and "
+        f"after. {repeats} samples of each case were taken in turns with its rivals. Figures show medians, with the "
+        f"minimum and the maximum as a shade. Loops are native, creating the input is not timed, and the clock is that "
+        f"of the thread. Seeds are fixed. All samples are in the CSV files."
     )
 
 
@@ -125,16 +125,16 @@ td.no { color: #d1122f; font-weight: 600; } td.open { color: #6b7280; }
 </style></head><body>
 <h1>The paper's figures, redrawn</h1>
 <p class="stamps">$stamps</p>
-<p>“Sub-O(log n) Out-of-Order Sliding-Window Aggregation” measures rounds of evict, insert and query. Here are its four
+<p>“Sub-O(log n) Out-of-Order Sliding-Window Aggregation” measures rounds of evict, insert and query. These are its four
 figures on this machine, and five more: <b>fiba</b> is sash's own tree, <b>paper</b> is FiBA as printed, <b>classic</b>
 the augmented B-tree.</p>
 <p>$summary</p>
 $figures
-<h2>What sash says of fiba</h2>
+<h2>Claims about fiba</h2>
 $ours
 <h2>Where fiba loses</h2>
-<p>Every panel in which another structure is ahead by 5 % or more somewhere: in time, and where bytes or combines are
-shown, in those.</p>
+<p>Every panel in which another structure is ahead by 5 % or more at some point: in time, or in bytes or combines where
+those are shown.</p>
 $losses
 <h2>How this was measured</h2>
 <p>$method</p>

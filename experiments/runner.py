@@ -1,8 +1,8 @@
-"""Runs cases: a fresh process for each, the cases of a group in turns, rows kept as they come so that a run can go on.
+"""Runs cases: each in a fresh process, those of a group in turns, with rows saved so that a run can resume.
 
-The processes are forked off a server that has imported what they need and has measured nothing. Those of a group fill
+The processes are forked from a server that has imported what they need and has measured nothing. Those of a group fill
 their windows first, as many at once as there are cores; then each takes one sample in its turn while the others sleep,
-so that a slow moment of the machine falls on all of them.
+so that a slow moment of the machine affects all of them.
 """
 
 import gc
@@ -28,14 +28,14 @@ Heard = Callable[[Group, float], None]
 
 
 class CaseFailedError(Exception):
-    """A case could not be measured; its process said why."""
+    """A case could not be measured, for the reason that its process reported."""
 
 
 # --- one case in its process ----------------------------------------------------------------------
 
 
 class Turns:
-    """What a case iterates over: it waits for its turn, takes it, and says when it is done."""
+    """The turns of a case: an iterator that waits for each turn and reports when it is done."""
 
     def __init__(self, pipe: "Connection[Any, Any]", repeats: int) -> None:
         self._pipe = pipe
@@ -50,11 +50,11 @@ class Turns:
 
 
 def work(module: str, case: Case, pipe: "Connection[Any, Any]") -> None:
-    """Measure one case; this is all that its process does."""
+    """Measure one case, the only task of its process."""
     gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asked for the rows decides when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides when to stop
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        # Java and Spark's workers print as they please; what they said is told if the case fails.
+        # Capture the output of Java and of Spark's workers, and report it if the case fails.
         for stream in (1, 2):
             os.dup2(said.fileno(), stream)
         try:
@@ -100,13 +100,13 @@ def _name(case: Case) -> str:
 
 @dataclass
 class Runner:
-    """Measures groups of cases in processes of their own."""
+    """Measures groups of cases in separate processes."""
 
     cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     package: str = "experiments"
 
     def __post_init__(self) -> None:
-        """Get the server ready that the processes are forked off."""
+        """Start the server that the processes are forked from."""
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         self._context = mp.get_context("forkserver")
         self._context.set_forkserver_preload(
@@ -114,7 +114,7 @@ class Runner:
         )
 
     def run(self, group: Group) -> list[Row]:
-        """Measure the cases of a group in turns and give their rows, in their order."""
+        """Measure the cases of a group in turns and return their rows, in their order."""
         rows: dict[Case, Row] = {}
         waiting, working, ready = list(group), [], []
         try:
@@ -156,10 +156,10 @@ class Runner:
 
 
 class Journal:
-    """Rows as they come, one JSON line each, headed by what must be the same for a run to go on."""
+    """Rows in order of arrival, one JSON line each, after a heading that must match for a run to resume."""
 
     def __init__(self, path: Path, heading: dict[str, str]) -> None:
-        """Take up what is there if its heading is this one; otherwise start anew."""
+        """Resume an existing file if its heading matches; otherwise start over."""
         self.path, self._heading = path, heading
         self.rows: dict[tuple[Any, ...], Row] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -170,14 +170,14 @@ class Journal:
         self._rewrite()
 
     def add(self, group: Group, rows: list[Row]) -> None:
-        """Keep the rows of a group."""
+        """Append the rows of a group."""
         added = {case.key: row for case, row in zip(group, rows, strict=True)}
         self.rows |= added
         with self.path.open("a", encoding="utf-8") as file:
             file.writelines(map(_line, added.items()))
 
     def forget(self, groups: list[Group]) -> None:
-        """Drop rows that are elsewhere now, and the file with the last of them."""
+        """Drop rows that have been saved elsewhere, and the file when none are left."""
         for group in groups:
             for case in group:
                 self.rows.pop(case.key, None)
@@ -187,7 +187,7 @@ class Journal:
             self.path.unlink(missing_ok=True)
 
     def _rewrite(self) -> None:
-        """Write it all anew, so that a line that was cut off half way is gone."""
+        """Rewrite the file, without a line that was cut off."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(self._heading) + "\n", *map(_line, self.rows.items())]
         self.path.write_text("".join(lines), encoding="utf-8")
@@ -198,7 +198,7 @@ def _line(entry: tuple[tuple[Any, ...], Row]) -> str:
 
 
 def _parsed(line: str) -> Any:
-    """Give a line's content; of one that was cut off half way, nothing."""
+    """Return the content of a line, or nothing if it was cut off."""
     try:
         return json.loads(line)
     except json.JSONDecodeError:
@@ -208,9 +208,9 @@ def _parsed(line: str) -> Any:
 def run_all(
     groups: list[Group], journal: Journal, stamp: dict[str, str], measure: Callable[[Group], list[Row]], heard: Heard
 ) -> list[Row]:
-    """Measure what the journal does not hold yet and give all rows, stamped, in the order of the groups.
+    """Measure what is not in the journal yet and return all rows, stamped, in the order of the groups.
 
-    `heard(group, seconds)` is told of each group before it is measured, and what is left from it on.
+    `heard(group, seconds)` is called before each group is measured, with the time left from it on.
     """
     waiting = [group for group in groups if not all(case.key in journal.rows for case in group)]
     left = sum(expected_s(group) for group in waiting)
@@ -223,7 +223,7 @@ def run_all(
 
 # --- how long it will take ------------------------------------------------------------------------
 
-# Nanoseconds that filling takes an entry, by structure: of a cheap monoid and of Bloom filters.
+# Nanoseconds per entry to fill a window, by structure: for a cheap monoid and for Bloom filters.
 _FILL_NS = {
     "fiba": (15, 250),
     "paper": (110, 850),
@@ -235,7 +235,7 @@ _FILL_NS = {
 
 
 def expected_s(group: Group) -> float:
-    """Give about how many seconds a group takes on a machine like the one of docs/benchmarks.md."""
+    """Return an estimate of the seconds a group takes on a machine like the one of docs/benchmarks.md."""
     return sum(0.035 + _expected_s(case) for case in group)
 
 

@@ -1,6 +1,6 @@
 """What is measured and drawn: structures and monoids by name, and the series that each figure must show.
 
-This is the one place that says so. A figure that lacks one of its series is an error, never a thinner picture.
+This is the only place that defines them. A figure that lacks one of its series is an error, never a thinner picture.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Series:
     in_order: bool = False
 
     def window(self, monoid: Monoid) -> Window:
-        """Give an empty window of it."""
+        """Return an empty window of this structure."""
         return Window(monoid, structure=self.structure, **self.options)
 
 
@@ -34,7 +34,7 @@ ALL = {
     series.label: series
     for series in [
         Series("fiba", "fiba"),
-        Series(NARROW, "fiba", {"leaf_capacity": 32, "fanout": 4}),  # as it chooses for bloom, whatever the monoid
+        Series(NARROW, "fiba", {"leaf_capacity": 32, "fanout": 4}),  # its sizes for bloom, for any monoid
         *_trees("paper"),
         *_trees("classic"),
         *(Series(name, name, in_order=True) for name in ("two_stacks", "daba", "reactive")),
@@ -57,19 +57,19 @@ ON_SPARK = (OURS_ON_SPARK, SPARKS_OWN)
 
 @dataclass(frozen=True)
 class Panels:
-    """What a figure shows: every one of these monoids and variants, and in each of them every one of these series."""
+    """The contents of a figure: all these monoids and variants, and in each of them all these series."""
 
     series: tuple[str, ...]
     monoids: tuple[str, ...] = tuple(MONOIDS)
     variants: tuple[str, ...] = ("",)
 
     def expected(self) -> list[tuple[str, str, str]]:
-        """Give every (monoid, variant, series) that must be there."""
+        """Return every (monoid, variant, series) that must be there."""
         return [(m, v, s) for m in self.monoids for v in self.variants for s in self.series if _can(s, v)]
 
 
 def _can(series: str, variant: str) -> bool:
-    """Tell whether a structure can take part: the in-order rivals know one order of arrival."""
+    """Return whether a structure can take part: the in-order rivals support one order of arrival."""
     return series in ON_SPARK or not ALL[series].in_order or variant in ("", "in order")
 
 

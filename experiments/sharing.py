@@ -23,7 +23,7 @@ _DASH = (0, (3, 1.8))
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give small windows of 1, 2, 4 … n for each monoid; both ways take turns."""
+    """Return small windows of 1, 2, 4 … n for each monoid; both ways take turns."""
     shown = SHOWN[NAME]
     for monoid in shown.monoids:
         n = scale.n(monoid)
@@ -36,7 +36,7 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
-    """Measure nanoseconds a round of both windows, and the bytes they take for each entry of the big one."""
+    """Measure nanoseconds per round of both windows, and their bytes per entry of the big one."""
     taken = []
 
     def make() -> Shared:
@@ -51,7 +51,7 @@ def run(case: Case, turns: Iterable[int] = range(3)) -> Row:
 
 
 def draw(rows: Rows) -> Figure:
-    """Draw one panel a monoid, with the two ways of one tree in one colour."""
+    """Draw one panel per monoid, with both ways of a tree in one color."""
     from matplotlib.lines import Line2D
 
     shown, rows = SHOWN[NAME], rows.required(NAME)

@@ -1,4 +1,4 @@
-"""Streams on Spark by how many windows overlap: ours against Spark's own `window`. The paper has no such figure."""
+"""Streams on Spark by the overlap of windows: ours against Spark's own `window`. The paper has no such figure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 NAME = "spark"
 CAPTION = (
     "Sum and max of 100 keys every minute, over windows of x minutes, in micro-batches of 100,000 rows on two cores. "
-    "Spark's own window puts every row into x groups; ours keeps one partial aggregate a minute and combines those."
+    "Spark's own window puts every row into x groups; ours keeps one partial aggregate per minute and combines those."
 )
 _ROWS, _KEYS, _CORES = 100_000, 100, 2
 _MINUTE_US = 60 * 10**6
 
 
 def plan(scale: Scale) -> Iterator[list[Case]]:
-    """Give windows of 1, 4, 16 … slides; the two take turns.
+    """Return windows of 1, 4, 16 … slides; the two take turns.
 
-    Every case is a JVM that has to start, to warm up and to be right before it is timed: a quick look has one overlap.
+    Every case is a JVM that has to start, warm up and be verified before it is timed, so a quick run has one overlap.
     """
     overlaps, batches, repeats = ((64,), 4, 2) if scale.name == "quick" else ((1, 4, 16, 64, 256), 10, 3)
     for x in overlaps:
@@ -40,7 +40,7 @@ def plan(scale: Scale) -> Iterator[list[Case]]:
 
 
 def run(case: Case, turns: Iterable[int] = range(2)) -> Row:
-    """Measure the milliseconds of a micro-batch; a sample is the median of a whole stream."""
+    """Measure the milliseconds per micro-batch; a sample is the median of a whole stream."""
     from benchmarks import spark_streaming as streams
     from sash.spark import session
 
@@ -75,7 +75,7 @@ def _sample(case: Case, df: Any) -> float:
 
 
 def _require_right(case: Case, spark: Any) -> None:
-    """Compare a small stream's results with sums that are worked out from its files."""
+    """Compare the results of a small stream with sums computed from its files."""
     from benchmarks import spark_streaming as streams
 
     events = streams.Events(7, batches=3, rows=2_000, span_us=10 * _MINUTE_US)
@@ -88,7 +88,7 @@ def _require_right(case: Case, spark: Any) -> None:
 
 
 def _given(out: Path) -> dict[tuple[int, int], tuple[int, int]]:
-    """Give (sum, max) by key and the minute at which a window ends, the far future left out."""
+    """Return (sum, max) by key and the minute at which a window ends, without the far future."""
     found = {}
     for row in pq.read_table(out).to_pylist():
         end = row["window_end"] if "window_end" in row else row["window"]["end"]

@@ -1,8 +1,8 @@
 """The visual language of all figures: one look for each structure, axes in human units, one way to lay out panels.
 
-`fiba` is thick and red. The paper's trees are blue with filled markers, classic trees grey with hollow ones; µ is told
-by marker and dash, so that all of it survives a black-and-white printer. matplotlib is imported when something is drawn
-and not before: the processes that measure import this module too.
+`fiba` is thick and red. The paper's trees are blue with filled markers, classic trees gray with hollow ones; µ is shown
+by marker and dash, so that everything survives a black-and-white printer. matplotlib is imported only when something is
+drawn: the processes that measure import this module too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, FAINT, GRID, RED, BLACK = plot_style.INK, plot_style.FAINT, plot_style.GRID, plot_style.RED, "#000000"
-ZERO = -1.6  # where 0 stands on an axis of powers of two
+ZERO = -1.6  # the position of 0 on an axis of powers of two
 
 _LARGER = {
     "font.size": 13,
@@ -49,7 +49,7 @@ class Look:
     rank: int = 2
 
     def line(self, **changed: Any) -> dict[str, Any]:
-        """Give the arguments of a line in this look."""
+        """Return the arguments of a line with this look."""
         return {
             "color": self.color,
             "linestyle": self.dash,
@@ -86,7 +86,7 @@ LOOKS = {
     OURS_ON_SPARK: Look(OURS_ON_SPARK, RED, "h", width=3.6, size=8.5, rank=6),
     SPARKS_OWN: Look(SPARKS_OWN, "#d97706", "P", (0, (6, 1.5)), rank=4, size=8),
 }
-assert set(LOOKS) == {*ALL, *ON_SPARK}, "every series has a look, and no look is without one"
+assert set(LOOKS) == {*ALL, *ON_SPARK}, "series and looks do not match"
 
 MONOID_TITLES = {
     "sum": "sum · cheap",
@@ -99,12 +99,12 @@ MONOID_TITLES = {
 
 
 def context() -> Any:
-    """Give the context in which everything is drawn and saved."""
+    """Return the context in which everything is drawn and saved."""
     return plot_style.context(_LARGER)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG of 256 colours, which look the same and take a third."""
+    """Write a PNG with 256 colors, which looks the same and takes a third of the space."""
     from PIL import Image
 
     drawn = io.BytesIO()
@@ -115,7 +115,7 @@ def save(figure: Figure, path: Path) -> None:
 def sheet(
     title: str, said: str, columns: int, rows: int = 1, height: float = 6.2, legend: float = 0.16, **options: Any
 ) -> tuple[Figure, Any]:
-    """Give a wide figure with a headline, a line of fine print under it, and its panels as a 2-d array."""
+    """Return a wide figure with a headline, a line of fine print under it, and its panels as a 2-d array."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.33, height))
@@ -128,7 +128,7 @@ def sheet(
 
 
 def legend(figure: Figure, labels: Sequence[str], more: Sequence[Any] = (), **changed: Any) -> None:
-    """Put one legend for all panels at the foot of the figure, a column for each family; `changed` is of its lines."""
+    """Put one legend for all panels at the foot of the figure, a column per family; `changed` applies to its lines."""
     from matplotlib.lines import Line2D
 
     families = [
@@ -146,7 +146,7 @@ def legend(figure: Figure, labels: Sequence[str], more: Sequence[Any] = (), **ch
 
 
 def human(number: float) -> str:
-    """Write a power of two as people say it: 1, 16, 4Ki, 1Mi.
+    """Return a power of two in short form: 1, 16, 4Ki, 1Mi.
 
     >>> [human(n) for n in (0, 1, 512, 4096, 2**20)]
     ['0', '1', '512', '4Ki', '1Mi']
@@ -158,7 +158,7 @@ def human(number: float) -> str:
 
 
 def decimal(number: float) -> str:
-    """Write a number in thousands and millions: 0.1, 20, 3k, 1.5M."""
+    """Return a number in thousands and millions: 0.1, 20, 3k, 1.5M."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:g}{unit}"
@@ -166,7 +166,7 @@ def decimal(number: float) -> str:
 
 
 def place(x: float) -> float:
-    """Give where a number stands on an axis of powers of two, which has room for 0."""
+    """Return the position of a number on an axis of powers of two, which includes 0."""
     return log2(x) if x else ZERO
 
 
@@ -186,7 +186,7 @@ def power_axis(axis: Axes, label: str, xs: Iterable[int]) -> None:
 
 
 def log_axis(axis: Axes, label: str = "") -> None:
-    """Make the y-axis logarithmic, labelled between the powers of ten where there is room."""
+    """Make the y-axis logarithmic, labeled between the powers of ten if there is room."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_yscale("log")
@@ -205,7 +205,7 @@ def log_axis(axis: Axes, label: str = "") -> None:
 def name(
     axis: Axes, x: float, y: float, offset: tuple[float, float] = (0, 15), text: str = "fiba", color: str = RED
 ) -> None:
-    """Write the name of a line over it."""
+    """Write the name of a line above it."""
     import matplotlib.patheffects as effects
 
     axis.annotate(

@@ -19,22 +19,22 @@ _BATCHES = (1, 2**4, 2**8, 2**12, 2**16, 2**20)
 
 
 def tables() -> dict[str, str]:
-    """Give each table by the name of its figure."""
+    """Return each table by the name of its figure."""
     trees = {"fiba": ("fiba",), "paper, best µ": PAPER, "classic, best µ": CLASSIC}
     queues = {"two_stacks": ("two_stacks",), "daba": ("daba",)}
     on_spark = {name: (name,) for name in ON_SPARK}
     return {
-        "distance": _table("distance", "ns a round", "d", _DISTANCES, trees),
-        "fifo": _table("fifo", "ns a round", "n", _SIZES, {"fiba": ("fiba",), **queues, "paper, best µ": PAPER}),
-        "random_distance": _table("random_distance", "ns a round", "x", _RANDOM, trees),
-        "bulk": _table("bulk", "ns an entry", "m", _BATCHES, trees),
-        "memory": _table("memory", "bytes an entry", "n", None, trees | queues),
-        "spark": _table("spark", "ms a micro-batch", "slides in a window", None, on_spark),
+        "distance": _table("distance", "ns per round", "d", _DISTANCES, trees),
+        "fifo": _table("fifo", "ns per round", "n", _SIZES, {"fiba": ("fiba",), **queues, "paper, best µ": PAPER}),
+        "random_distance": _table("random_distance", "ns per round", "x", _RANDOM, trees),
+        "bulk": _table("bulk", "ns per entry", "m", _BATCHES, trees),
+        "memory": _table("memory", "bytes per entry", "n", None, trees | queues),
+        "spark": _table("spark", "ms per micro-batch", "slides in a window", None, on_spark),
     }
 
 
 def _table(figure: str, unit: str, axis: str, xs: Iterable[int] | None, groups: dict[str, tuple[str, ...]]) -> str:
-    """Give a figure's medians by panel and x, all of them unless told: the least of each group, the best in bold."""
+    """Return a figure's medians by panel and x (default: every x): the least of each group, the best in bold."""
     rows = read_csv(HERE / "results" / f"{figure}.csv", STAMPS)
     lines = [f"| {unit} | {axis} | {' | '.join(groups)} |", f"|---|---|{'---|' * len(groups)}"]
     for monoid, variant in dict.fromkeys((row["monoid"], row["variant"]) for row in rows):
@@ -58,7 +58,7 @@ def _cell(number: float | None, best: float) -> str:
 
 
 def written(page: str) -> str:
-    """Give the page with its tables as the rows have them."""
+    """Return the page with its tables regenerated from the rows."""
     for name, table in tables().items():
         begin, end = _MARKS[0].format(name), _MARKS[1]
         page = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", f"{begin}\n{table}\n{end}", page, flags=re.DOTALL)

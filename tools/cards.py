@@ -1,4 +1,4 @@
-"""Write the cards of the monoids into the page that is given: `make cards`."""
+"""Write the table of monoids into a page: `make cards`."""
 
 import re
 import sys

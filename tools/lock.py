@@ -1,7 +1,7 @@
-"""Write requirements-dev.lock: exact pins for all that building, testing and checking sash needs.
+"""Write requirements-dev.lock: exact pins of everything needed to build, test and check sash.
 
-The pins come from a fresh environment that holds the dependencies, the build requirements and
-the `dev` group of pyproject.toml, and nothing else.
+The pins come from a fresh environment that contains only the dependencies, the build requirements and
+the `dev` group of pyproject.toml.
 """
 
 import re
@@ -19,7 +19,7 @@ PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+")
 
 
 def requirements() -> list[str]:
-    """What pyproject.toml asks of a working copy."""
+    """Return the requirements of a working copy according to pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return [
         *project["project"]["dependencies"],
@@ -29,7 +29,7 @@ def requirements() -> list[str]:
 
 
 def resolve(wanted: list[str]) -> list[str]:
-    """The pins pip settles on in an empty environment."""
+    """Return the pins that pip resolves in an empty environment."""
     venv.create(ENVIRONMENT, clear=True, with_pip=True)
     pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
@@ -38,13 +38,13 @@ def resolve(wanted: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Resolve, look the pins over, write the file."""
+    """Resolve the requirements, check the pins and write the file."""
     if sys.version_info[:2] != (3, 11):
-        sys.exit("The lock must hold for Python 3.11, the oldest supported; name one with PYTHON=.")
+        sys.exit("The lock must be written with Python 3.11, the oldest supported version; set PYTHON= to one.")
     pins = resolve(requirements())
     strange = [pin for pin in pins if not PIN.fullmatch(pin)]
     if strange:
-        sys.exit(f"A lock holds name==version alone, and not {strange[0]!r}.")
+        sys.exit(f"Every line of the lock must be name==version, got {strange[0]!r}.")
     LOCK.write_text(HEADER + "\n".join(pins) + "\n")
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says in one sentence what this machine lacks to build sash, before anything is made.
+# Reports in one sentence what this machine lacks to build sash, before anything is built.
 # Usage: tools/preflight.sh [python]; the compiler is $CXX, or the first of c++, g++, clang++.
 set -u
 
@@ -11,21 +11,21 @@ fail() {
 }
 
 command -v "$python" >/dev/null 2>&1 ||
-    fail "$python was not found; install Python 3.11 or newer, or name one with PYTHON=."
+    fail "$python was not found; install Python 3.11 or newer, or set PYTHON= to one."
 
-# Written for any Python, so that an old one can still say how old it is.
+# Works in any Python, so that an old one can still report its version.
 version=$("$python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) ||
-    fail "$python does not run; install Python 3.11 or newer, or name one with PYTHON=."
+    fail "$python does not run; install Python 3.11 or newer, or set PYTHON= to one."
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    fail "$python is Python $version, which is too old; install Python 3.11 or newer, or name one with PYTHON=."
+    fail "$python is Python $version, which is too old; install Python 3.11 or newer, or set PYTHON= to one."
 
-# Debian splits ensurepip off into python3-venv, and leaves venv itself importable.
+# Debian ships ensurepip separately in python3-venv, while venv itself stays importable.
 "$python" -c 'import venv, ensurepip' >/dev/null 2>&1 ||
     fail "$python has no working venv module; install it (on Debian and Ubuntu: python3-venv)."
 
 "$python" -c 'import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' ||
-    fail "$python comes without its C headers; install them (on Debian and Ubuntu: python3-dev)."
+    fail "$python has no C headers; install them (on Debian and Ubuntu: python3-dev)."
 
 compiler=${CXX:-}
 if [ -z "$compiler" ]; then
@@ -37,16 +37,16 @@ if [ -z "$compiler" ]; then
     done
 fi
 [ -n "$compiler" ] ||
-    fail "No C++ compiler was found; install g++ or clang++ (on Debian and Ubuntu: g++), or name one with CXX=."
-# CXX may hold arguments after the program ("ccache g++"): it is split on purpose.
+    fail "No C++ compiler was found; install g++ or clang++ (on Debian and Ubuntu: g++), or set CXX= to one."
+# CXX may contain arguments after the program ("ccache g++"): it is split on purpose.
 # shellcheck disable=SC2086
 set -- $compiler
 command -v "$1" >/dev/null 2>&1 ||
-    fail "CXX names $1, which was not found; name a C++17 compiler, or unset CXX."
+    fail "CXX is $1, which was not found; set it to a C++17 compiler, or unset it."
 
 "$@" -std=c++17 -fsyntax-only -x c++ - >/dev/null 2>&1 <<'EOF' ||
 #include <cstdint>
 #include <variant>
 std::variant<std::int64_t, __int128> sum = __int128{0};
 EOF
-    fail "$compiler cannot compile C++17 with 128-bit integers; install g++ 9 or clang++ 9 or newer, or name one with CXX=."
+    fail "$compiler cannot compile C++17 with 128-bit integers; install g++ 9 or clang++ 9 or newer, or set CXX= to one."

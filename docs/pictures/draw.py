@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/algorithm.md: `python docs/pictures/draw.py` writes them beside this file."""
+"""Draw the pictures of docs/algorithm.md: `python docs/pictures/draw.py` writes them next to this file."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def filled(**options: object) -> Window:
-    """Give a window of the alphabet, in which every aggregate has been asked for."""
+    """Return a window of the alphabet with every aggregate computed."""
     window = Window(TEXT, **options)  # type: ignore[arg-type]
     window.insert_many(range(len(LETTERS)), list(LETTERS))
     window.query()
@@ -19,7 +19,7 @@ def filled(**options: object) -> Window:
 
 
 def key_tree() -> str:
-    """Return the tree of one key's rows, after a late one has come in and a window has been asked for."""
+    """Return the tree of one key's rows, after a late row was inserted and a window was answered."""
     usual, definition.NODE_SIZES = definition.NODE_SIZES, (4, 4)
     kw = KeyedWindows(
         keys=["card"], time="ts", windows=[80], aggs={"total": monoids.sum("amount")}, emit="arrival", lateness=100
@@ -32,7 +32,7 @@ def key_tree() -> str:
 
 
 def pictures() -> dict[str, str]:
-    """Give each picture by its file's name."""
+    """Return the pictures by file name."""
     late = filled(leaf_capacity=4, fanout=4)
     late.evict(14)
     slid = filled(leaf_capacity=4, fanout=4)

@@ -66,7 +66,7 @@ def test_a_loss_is_a_median_beyond_the_quartiles():
     """The bound is the upper quartile of before."""
     before = baseline.Spread.of([1.0, 2.0, 3.0, 4.0, 5.0])
     assert before == (3.0, 2.0, 4.0)
-    assert baseline.beside(baseline.Spread.of([3.9]), before) == (1.3, 4 / 3)
+    assert baseline.compare(baseline.Spread.of([3.9]), before) == (1.3, 4 / 3)
 
 
 def test_a_missing_baseline_is_told(monkeypatch, tmp_path, capsys):
