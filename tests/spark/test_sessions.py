@@ -69,9 +69,9 @@ def test_a_running_session_is_used(spark):
 @pytest.mark.parametrize(
     ("master", "confs", "sentence"),
     [
-        ("local[4]", {}, r"master: 'local\[4\]' comes too late"),
-        (None, {"spark.driver.memory": "9g"}, "spark.driver.memory: '9g' comes too late"),
-        (None, {"spark.sql.shuffle.partitions": [2]}, r"confs: \[2\] is no setting"),
+        ("local[4]", {}, r"master cannot be set to 'local\[4\]' while a session is running"),
+        (None, {"spark.driver.memory": "9g"}, "spark.driver.memory cannot be set to '9g' while a session is running"),
+        (None, {"spark.sql.shuffle.partitions": [2]}, r"confs must be text, numbers or booleans, got \[2\]"),
     ],
 )
 def test_what_comes_too_late_is_refused(spark, master, confs, sentence):
@@ -87,7 +87,7 @@ def test_the_master_is_that_of_the_submission():
             [sys.executable, "-c", f"from sash.spark import session; session(**{given})"],
             capture_output=True, text=True, env=os.environ | {"PYSPARK_GATEWAY_PORT": "1"}, timeout=60, check=False,
         )  # fmt: skip
-        assert "master: 'local[2]' would come before that of spark-submit; leave it out." in ran.stderr
+        assert "master must be omitted under spark-submit, which sets it, got 'local[2]'." in ran.stderr
 
 
 SCRIPT = """
@@ -123,5 +123,5 @@ def test_a_master_that_is_none(master):
     """A master that only looks local is refused before anything starts."""
     from sash.spark.sessions import cores
 
-    with pytest.raises(SashError, match=r"^master: "):
+    with pytest.raises(SashError, match=r"^master must be a local master such as"):
         cores(master)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.keyed.spec import Asked
 from sash.spark import session
-from sash.spark.stream.query import streamed
+from sash.spark.stream.query import roll_stream
 from support import spark_streams as streams
 from support.spark_streams import COMMUTATIVE, MINUTE, ORDERED, START, Case, Row
 
@@ -118,7 +118,7 @@ class Query:
         (folder / "out").mkdir(parents=True, exist_ok=True)
         plan.setdefault("probe", journal_of(folder))
         rows = streams.read(spark, folder / "in")
-        self.results = streams.as_text("result", streamed(rows, Asked.of(**case.asked), buckets, **plan))
+        self.results = streams.as_text("result", roll_stream(rows, Asked.of(**case.asked), buckets, **plan))
 
     def failing_once(self) -> "Query":
         """The same with a task behind the operator that fails when it has taken all."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def result_schema(asked: Asked, definition: Definition, schema: "pa.Schema") -> "pa.Schema":
+def result_schema(spec: Asked, definition: Definition, schema: "pa.Schema") -> "pa.Schema":
     """Return the schema of the results of `rolling` and `KeyedWindows` for batches with this schema.
 
     The type of a Python aggregate without `returns=` is null where only its results tell. Raise ArgumentError if two
@@ -29,61 +29,61 @@ def result_schema(asked: Asked, definition: Definition, schema: "pa.Schema") -> 
     ['k', 't', 'mean_5', 'revision', 'deleted']
     """
     pa = arrow.pyarrow()
-    added = _aggregate_fields(asked, definition)
-    if asked.emit == "update":
+    added = _aggregate_fields(spec, definition)
+    if spec.emit == "update":
         added += [pa.field("revision", pa.int64()), pa.field("deleted", pa.bool_())]
-    if asked.late == "emit":
+    if spec.late == "emit":
         added.append(pa.field("late", pa.bool_()))
-    if asked.every is not None:
-        require_unlike(result_names(definition, asked))
-        return pa.schema(_boundary_fields(asked, definition, schema) + added, _resolution(asked))
-    if asked.emit == "arrival":
+    if spec.every is not None:
+        require_unlike(result_names(definition, spec))
+        return pa.schema(_boundary_fields(spec, definition, schema) + added, _resolution(spec))
+    if spec.emit == "arrival":
         require_new(schema.empty_table(), [field.name for field in added])
         return pa.schema([*schema, *added], schema.metadata)
-    carried = [schema.field(name) for name in _carried(asked)]
+    carried = [schema.field(name) for name in _carried(spec)]
     require_unlike([field.name for field in carried + added])
     return pa.schema(carried + added)
 
 
-def require_readable(asked: Asked, definition: Definition, schema: "pa.Schema") -> None:
+def require_readable(spec: Asked, definition: Definition, schema: "pa.Schema") -> None:
     """Raise KindError if a key, an id or an aggregated column has a type that the engine cannot read."""
     rows = schema.empty_table()
-    keys, columns = arrow.keys_of(rows, asked.keys)
-    definition.engine(asked, remembers=False).begin(keys, columns, 0)
-    if asked.id is not None:
-        arrow.ids_of(rows.column(asked.id))
+    keys, columns = arrow.keys_of(rows, spec.keys)
+    definition.engine(spec, remembers=False).begin(keys, columns, 0)
+    if spec.id is not None:
+        arrow.ids_of(rows.column(spec.id))
     definition.inputs_in(rows)
 
 
 # --- columns of the input -------------------------------------------------------------------------
 
 
-def _carried(asked: Asked) -> list[str]:
+def _carried(spec: Asked) -> list[str]:
     """Return the columns of an event that its result repeats."""
-    ids = [] if asked.id is None else [asked.id]
-    return list(dict.fromkeys([*asked.keys, asked.time, *ids, *asked.carry]))
+    ids = [] if spec.id is None else [spec.id]
+    return list(dict.fromkeys([*spec.keys, spec.time, *ids, *spec.carry]))
 
 
-def _boundary_fields(asked: Asked, definition: Definition, schema: "pa.Schema") -> "list[pa.Field]":
+def _boundary_fields(spec: Asked, definition: Definition, schema: "pa.Schema") -> "list[pa.Field]":
     pa = arrow.pyarrow()
-    fields = [pa.field(name, arrow.key_kind(schema.field(name).type)) for name in asked.keys]
-    fields += [pa.field(name, schema.field(name).type) for name in event_columns(asked)]
-    kind = arrow.time_kind(schema.field(asked.time).type)
+    fields = [pa.field(name, arrow.key_kind(schema.field(name).type)) for name in spec.keys]
+    fields += [pa.field(name, schema.field(name).type) for name in event_columns(spec)]
+    kind = arrow.time_kind(schema.field(spec.time).type)
     names = ["window_start", "window_end"] if len(definition.windows) == 1 else ["window_end"]
     return fields + [pa.field(name, kind) for name in names]
 
 
-def _resolution(asked: Asked) -> dict[str, str] | None:
-    return None if asked.resolution is None else {"sash.resolution": durations.name_of(asked.resolution)}
+def _resolution(spec: Asked) -> dict[str, str] | None:
+    return None if spec.resolution is None else {"sash.resolution": durations.name_of(spec.resolution)}
 
 
 # --- columns of aggregates ------------------------------------------------------------------------
 
 
-def _aggregate_fields(asked: Asked, definition: Definition) -> "list[pa.Field]":
+def _aggregate_fields(spec: Asked, definition: Definition) -> "list[pa.Field]":
     pa = arrow.pyarrow()
     types = {name: kind or pa.null() for name, _, kind in definition.foreign}
-    shapes = definition.engine(asked, remembers=False).result_shapes
+    shapes = definition.engine(spec, remembers=False).result_shapes
     for i, name in enumerate(definition.shown):
         shape, kinds, _ = shapes[i]
         types[name] = _core_type(shape, kinds, definition.native.parts[i].fields)

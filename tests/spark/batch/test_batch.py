@@ -198,17 +198,23 @@ def test_overflows_are_null_or_raise(spark):
 # --- refusals -------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no such key": ({"keys": ["nobody"]}, "keys: there is no column 'nobody'"),
-    "no such time": ({"time": "never"}, "time: there is no column 'never'"),
-    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, "aggs: there is no column 'nothing'"),
+    "no such key": ({"keys": ["nobody"]}, r"keys must name columns of df \(.*\), got 'nobody'"),
+    "no such time": ({"time": "never"}, r"time must name columns of df \(.*\), got 'never'"),
+    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, r"aggs must name columns of df \(.*\), got 'nothing'"),
     "a name that is none": ({"keys": [3]}, "keys: 3 is no name"),
     "text for a time": ({"time": "text"}, "time: the column 'text' holds string"),
     "a date for a time": ({"time": "day"}, "time: the column 'day' holds date32"),
     "a fraction for a key": ({"keys": "y"}, "keys: floats are no keys"),
     "a list for a key": ({"keys": "items"}, "keys: .* no key"),
-    "a map for a key": ({"keys": "pairs"}, "keys: the column 'pairs' holds map<int,int>"),
-    "a collated key": ({"keys": "collated"}, "keys: the column 'collated' has the collation UTF8_LCASE"),
-    "two columns of a name": ({"keys": "twice"}, "keys: df has 2 columns 'twice'"),
+    "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
+    "a collated key": (
+        {"keys": "collated"},
+        "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
+    ),
+    "two columns of a name": (
+        {"keys": "twice"},
+        "keys must name one column of df, got 'twice', which is the name of 2",
+    ),
     "a sum of text": ({"aggs": {"s": monoids.sum("text")}}, "aggs: the column 'text' holds string"),
     "no windows": ({"windows": []}, "windows: there are none"),
     "a month": ({"windows": ["1 month"], "time": "moment"}, "windows: '1 month' has no fixed length"),
@@ -216,7 +222,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no aggregates": ({"aggs": {}}, "aggs: {} names no aggregates"),
     "no monoid": ({"aggs": {"s": sum}}, "aggs: s is <built-in function sum>"),
     "a monoid without a column": ({"aggs": {"s": monoids.sum()}}, "aggs: s is sum"),
-    "a taken name": ({"aggs": {"taken": monoids.count()}}, "aggs: df has a column 'taken_30' already"),
+    "a taken name": (
+        {"aggs": {"taken": monoids.count()}},
+        "aggs must give results new names, but df has a column 'taken_30' already",
+    ),
     "an unknown side": ({"closed": "both"}, "closed: 'both' is not known"),
     "an unknown anchor": ({"per": "row"}, "per: 'row' is not known"),
 }
@@ -246,9 +255,9 @@ def test_mistakes_are_refused_at_the_call(odd, case):
 
 def test_what_is_no_dataframe_is_refused(spark):
     """Tables of other kinds, streams, and columns that Spark keeps from Python."""
-    with pytest.raises(SashError, match=r"^df: .* is no DataFrame"):
+    with pytest.raises(SashError, match=r"^df must be a Spark DataFrame, got"):
         rolling(events(1), **asked())
-    with pytest.raises(SashError, match=r"^df: the column 'span' holds interval month"):
+    with pytest.raises(SashError, match=r"^column 'span' of df holds interval month"):
         rolling(spark.sql("SELECT 1 AS t, array(INTERVAL 1 MONTH) AS span"), **asked(keys=[], aggs=COUNT))
 
 

@@ -55,5 +55,5 @@ def test_results_of_any_declared_type(spark, small):
 def test_a_type_that_is_not_known_is_asked_for(spark):
     """Spark plans before it runs, so that a result's type must be known then."""
     unsaid = Monoid(identity="", combine=lambda a, b: a + b, lift=str, column="x", name="texts")
-    with pytest.raises(SashError, match=r"^aggs: the type of all_30 is not known .* give its monoid returns="):
+    with pytest.raises(SashError, match=r"^aggs must declare the type of all_30, .* pass returns= to its monoid"):
         rolling(frame(spark, events(1, 5)), **asked(all=unsaid))

@@ -151,16 +151,15 @@ def test_another_definition_over_a_checkpoint(alone):
     """Other windows and another version of a monoid are refused in a sentence; the right ones go on."""
     folder = alone / "changed"
     for what in ("windows", "version"):
-        assert "checkpoint: it is that of another definition" in said(folder)[what]
+        assert "The checkpoint was written with another definition" in said(folder)[what]
     assert said(folder)["failures"] == 0
     check(folder, program.UPDATE)
 
 
 def test_a_newer_state_format(alone):
     """A checkpoint of a version to come is refused in a sentence."""
-    assert (
-        "checkpoint: its state is of version 2, and this sash reads version 1" in said(alone / "newer_format")["error"]
-    )
+    message = "The checkpoint has state of version 2, but this version of sash reads version 1"
+    assert message in said(alone / "newer_format")["error"]
 
 
 # --- many -----------------------------------------------------------------------------------------

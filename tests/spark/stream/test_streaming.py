@@ -225,29 +225,38 @@ def asked(**words: Any) -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no such key": ({"keys": ["nobody"]}, "keys: there is no column 'nobody'"),
-    "no such time": ({"time": "never"}, "time: there is no column 'never'"),
-    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, "aggs: there is no column 'nothing'"),
-    "no such id": ({"id": "nobody"}, "id: there is no column 'nobody'"),
-    "nothing to carry": ({"carry": ["nobody"]}, "carry: there is no column 'nobody'"),
-    "a watermark on another": ({"time": "other"}, "df: it has no watermark on 'other', .*withWatermark"),
-    "text for a time": ({"time": "text"}, "time: the column 'text' holds string; give timestamps"),
+    "no such key": ({"keys": ["nobody"]}, r"keys must name columns of df \(.*\), got 'nobody'"),
+    "no such time": ({"time": "never"}, r"time must name columns of df \(.*\), got 'never'"),
+    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, r"aggs must name columns of df \(.*\), got 'nothing'"),
+    "no such id": ({"id": "nobody"}, r"id must name columns of df \(.*\), got 'nobody'"),
+    "nothing to carry": ({"carry": ["nobody"]}, r"carry must name columns of df \(.*\), got 'nobody'"),
+    "a watermark on another": ({"time": "other"}, "df must have a watermark on 'other', .*withWatermark"),
+    "text for a time": ({"time": "text"}, "column 'text' must hold timestamps to be the time of a stream, got string"),
     "a fraction for a key": ({"keys": "y"}, "keys: floats are no keys"),
-    "a map for a key": ({"keys": "pairs"}, "keys: the column 'pairs' holds map<int,int>"),
-    "a collated key": ({"keys": "collated"}, "keys: the column 'collated' has the collation UTF8_LCASE"),
-    "a map for an id": ({"id": "pairs"}, "id: the column 'pairs' holds map<int,int>"),
+    "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
+    "a collated key": (
+        {"keys": "collated"},
+        "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
+    ),
+    "a map for an id": ({"id": "pairs"}, "id must name columns of .*, but 'pairs' holds map<int,int>"),
     "a sum of text": ({"aggs": {"s": monoids.sum("text")}}, "aggs: the column 'text' holds string"),
     "no monoid": ({"aggs": {"s": sum}}, "aggs: s is <built-in function sum>"),
     "no aggregates": ({"aggs": None}, "aggs: None names no aggregates"),
     "results of any type": (
         {"aggs": {"p": Monoid(identity=0, combine=max, column="x")}},
-        "aggs: the type of p_2h is not known before it runs; give its monoid returns=",
+        "aggs must declare the type of p_2h, because Spark plans before it runs; pass returns= to its monoid",
     ),
-    "no boolean": ({"retract": "x"}, "retract: 'x' holds int64; give booleans"),
-    "no condition": ({"retract": "x + 1"}, r"retract: 'x \+ 1' holds bigint; give booleans"),
-    "nothing that can be read": ({"retract": "x = ("}, r"retract: 'x = \(' is neither a column nor a condition"),
-    "a condition on nothing": ({"retract": "nobody = 3"}, "retract: 'nobody = 3' is neither a column nor a condition"),
-    "a number of deletes": ({"retract": 3}, "retract: 3 is neither a column nor a condition"),
+    "no boolean": ({"retract": "x"}, "retract must hold booleans, but 'x' holds bigint"),
+    "no condition": ({"retract": "x + 1"}, r"retract must hold booleans, but 'x \+ 1' holds bigint"),
+    "nothing that can be read": (
+        {"retract": "x = ("},
+        r"retract must be a column or a condition over the columns of df, got 'x = \('",
+    ),
+    "a condition on nothing": (
+        {"retract": "nobody = 3"},
+        "retract must be a column or a condition over the columns of df, got 'nobody = 3'",
+    ),
+    "a number of deletes": ({"retract": 3}, "retract must be a column or a condition, got 3"),
     "unknown emission": ({"emit": "sometimes"}, "emit: 'sometimes' is not known"),
     "unknown anchor": ({"per": "row"}, "per: 'row' is not known"),
     "unknown fate": ({"late": "keep"}, "late: 'keep' is not known"),
@@ -273,7 +282,7 @@ def test_mistakes_are_refused_at_the_call(endless, case):
 def test_a_stream_needs_a_watermark(spark):
     """The error says how to add one."""
     rows = spark.readStream.format("rate").load()
-    with pytest.raises(SashError, match=r'give df\.withWatermark\("timestamp", "10 minutes"\)'):
+    with pytest.raises(SashError, match=r'call df\.withWatermark\("timestamp", "10 minutes"\)'):
         rolling(rows, **asked(keys=[], time="timestamp", aggs={"n": monoids.count()}))
 
 

@@ -121,7 +121,7 @@ def test_a_query_that_counts_anew_is_refused_the_table_of_another(spark, tmp_pat
         put_files(tmp_path / place, [[1]])
     sink = upsert(connect=connect, table="totals", **COUNTS)
     assert counts(spark, tmp_path / "one", sink).awaitTermination(120)
-    with pytest.raises(StreamingQueryException, match=r"table: 'totals' was written by query .* give a new table, or"):
+    with pytest.raises(StreamingQueryException, match=r"table 'totals' was written by query .* use a new table, or"):
         counts(spark, tmp_path / "two", sink).awaitTermination(120)
 
 
@@ -130,16 +130,20 @@ def test_a_table_stays_what_it_was_made(spark, connect):
     rows = spark.createDataFrame([(1, 2, 3, False)], "k int, j int, revision long, deleted boolean")
     upsert(connect=connect, keys="k", table="x")(rows, 0)
     with pytest.raises(
-        ArgumentError, match=r"keys: \('k', 'j'\) is not what 'x' was made with, \('k',\); give that, or"
+        ArgumentError, match=r"keys must be \('k',\), with which 'x' was created, got \('k', 'j'\); or use"
     ):
         upsert(connect=connect, keys=["k", "j"], table="x")(rows, 1)
-    with pytest.raises(ArgumentError, match="table: 'x' has the column 'j' as int, the rows have it as bigint; give"):
+    with pytest.raises(
+        ArgumentError, match="table 'x' has the column 'j' as int, but the rows have it as bigint; write"
+    ):
         upsert(connect=connect, keys="k", table="x")(rows.withColumn("j", rows.j.cast("long")), 1)
     with closing(connect()) as connection:
         connection.execute("CREATE TABLE mine (x INTEGER)")
-    with pytest.raises(ArgumentError, match="table: 'mine' exists in the database and is no upsert's; give another"):
+    with pytest.raises(
+        ArgumentError, match="table must be a new name or the table of an upsert, got 'mine', which exists"
+    ):
         upsert(connect=connect, keys="k", table="mine")(rows, 0)
-    with pytest.raises(ArgumentError, match="keys: the rows have a column _sash_identity, which upserts keep"):
+    with pytest.raises(ArgumentError, match="The rows must not have a column _sash_identity, which upserts reserve"):
         upsert(connect=connect, keys="k", table="x")(rows.withColumn("_sash_identity", rows.k), 1)
     assert asked(connect, "SELECT * FROM x") == [(1, 2, 3)]
 
@@ -152,11 +156,13 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", holder, path], **pipes) as process:
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ConcurrentUseError, match="connect: the database is being written by another; stop it, or"):
+        with pytest.raises(
+            ConcurrentUseError, match="The database of connect is being written by another; stop it, or"
+        ):
             sink(spark.createDataFrame([(1,)], "k int"), 0)
         process.stdin.close()
     sink(spark.createDataFrame([(1,)], "k int"), 0)
-    with pytest.raises(ArgumentError, match=r"connect: the database cannot be written: .*nowhere"):
+    with pytest.raises(ArgumentError, match=r"The database of connect cannot be written: .*nowhere"):
         upsert(connect=partial(duckdb.connect, f"{path}/nowhere/x"), keys="k", table="t", revision=None, deleted=None)(
             spark.createDataFrame([(1,)], "k int"), 0
         )
@@ -165,13 +171,21 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
 @pytest.mark.parametrize(
     "options, kind, said",
     [
-        ({"connect": 7}, KindError, "connect: 7 cannot be called; give a function that gives a DB-API connection."),
-        ({"target": "t"}, ArgumentError, "target: 't' and connect are two places; give one of them."),
-        ({"wait": "1 s"}, ArgumentError, "wait: '1 s' cannot be had from connect; let its connections wait, leave it"),
-        ({"table": None}, ArgumentError, "table: None is no name; give that of the table in the database."),
-        ({"buckets": 2}, ArgumentError, "partition_by, buckets: a table of a database has no parts; leave them out."),
-        ({"paramstyle": "?"}, ArgumentError, "paramstyle: '?' is not known; give one of qmark, format, numeric, named"),
-        ({"connect": None, "target": "t", "table": None, "paramstyle": "qmark"}, ArgumentError, "paramstyle: 'qmark'"),
+        ({"connect": 7}, KindError, "connect must be a function that returns a DB-API connection, got 7."),
+        ({"target": "t"}, ArgumentError, "target must be omitted with connect, got 't'."),
+        ({"wait": "1 s"}, ArgumentError, "wait must be omitted with connect, whose connections decide how long"),
+        ({"table": None}, ArgumentError, "table must be the name of the table in the database, got None."),
+        ({"buckets": 2}, ArgumentError, "buckets must be omitted for a database, got 2."),
+        (
+            {"paramstyle": "?"},
+            ArgumentError,
+            "paramstyle must be one of qmark, format, numeric, named, pyformat, got '?'.",
+        ),
+        (
+            {"connect": None, "target": "t", "table": None, "paramstyle": "qmark"},
+            ArgumentError,
+            "paramstyle must be omitted without connect, got 'qmark'.",
+        ),
     ],
 )
 def test_wrong_arguments_are_named_at_the_call(options, kind, said):
@@ -228,12 +242,16 @@ def test_sqlite_takes_named_parameters_too(spark, tmp_path):
 
 def test_connections_that_cannot_be_used_say_why():
     """One without a paramstyle, one that commits by itself, and what is none at all."""
-    with pytest.raises(ArgumentError, match=r"paramstyle: the module .* of the connection has none; give one of qmark"):
+    with pytest.raises(
+        ArgumentError, match=r"paramstyle must be one of qmark.*, because the module .* of the connection has none"
+    ):
         Transaction(Recorded())
     stubborn = type("Stubborn", (Recorded,), {"autocommit": property(lambda self: True)})
-    with pytest.raises(UnsupportedError, match="connect: its connection commits each statement by itself; give one"):
+    with pytest.raises(
+        UnsupportedError, match="connect must return a connection with autocommit off, got one that commits"
+    ):
         Transaction(stubborn(), "qmark").begin()
-    with pytest.raises(KindError, match="connect: it gave None, which is no DB-API connection; give one"):
+    with pytest.raises(KindError, match="connect must return a DB-API connection, got None"):
         Transaction(None)
 
 

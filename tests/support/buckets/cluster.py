@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.spark.stream.bucket import GAUGES, Bucket, Outcome
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.cache import Cache
-from sash.spark.stream.packing import pack, result_bytes, unpack, unpacked
+from sash.spark.stream.packing import pack, result_bytes, unpack, unpack_rows
 from sash.spark.stream.plan import Plan
 from support.buckets.memory import MemoryStore
 
@@ -80,7 +80,7 @@ class Cluster:
 
     def _run(self, bucket: int, worker: int, packed: list[bytes] | None, timer: int | None = None) -> Outcome:
         store = self.stores[bucket]
-        rows = None if packed is None else unpacked(self.plan, packed)
+        rows = None if packed is None else unpack_rows(self.plan, packed)
         outcome = Bucket(self.plan, store, self.caches[worker], ("query", bucket)).run(rows, self.watermark_ms)
         store.now.timers -= {timer, outcome.old_timer}
         store.now.timers |= set() if outcome.timer is None else {outcome.timer}
