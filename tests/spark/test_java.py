@@ -41,7 +41,7 @@ def test_java_home_comes_first(places, monkeypatch):
 
 @pytest.mark.parametrize("version", ["11", "1.8"])
 def test_an_old_one_is_passed_over(places, monkeypatch, version):
-    """A Java that Spark refuses is passed over for one on the PATH."""
+    """A Java that is too old is skipped in favor of one on the PATH."""
     monkeypatch.setenv("JAVA_HOME", str(pretend(places / "home", version)))
     pretend(places / "path", "25")
     assert java.java_home() == places / "path"
@@ -89,7 +89,7 @@ def test_a_shim_that_is_not_ours_is_not_run(places):
 
 
 def test_without_a_cache_it_is_made_elsewhere(places, monkeypatch):
-    """A home that cannot be written to is no obstacle."""
+    """A read-only home directory does not matter."""
     (places / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(places / "file"))
     made = java.shim_home(Path("/some/java")) / "bin" / "java"

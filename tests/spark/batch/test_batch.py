@@ -92,8 +92,8 @@ def test_timestamps(spark, small, zone, session_zone):
     assert_same(got.select(["row", *results]), wanted.to_pylist())
 
 
-def test_large_stretches(spark):
-    """The sizes that are used in earnest: several Arrow batches and stretches in each of two partitions."""
+def test_large_chunks(spark):
+    """Chunks of the default size: several Arrow batches and chunks in each of two partitions."""
     n, rng = 200_000, np.random.default_rng(17)
     table = pa.table({"row": np.arange(n), "text": rng.zipf(1.5, n) % 50, "t": rng.permutation(n), "x": np.arange(n)})
     options = asked(windows=[100, n], aggs={"n": monoids.count(), "s": monoids.sum("x"), "old": monoids.first("x")})
@@ -105,7 +105,7 @@ def test_large_stretches(spark):
 
 
 def test_every_column_passes_through(spark, small):
-    """Decimals, bytes, lists, structs, maps, variants and intervals come back as they were, beside the results."""
+    """Decimals, bytes, lists, structs, maps, variants and intervals come back unchanged, next to the results."""
     given = spark.sql("""
         SELECT id AS row, id % 3 AS k, id AS t, id * 2 AS x,
                CAST(id AS DECIMAL(38, 3)) AS price, CAST(CAST(id AS STRING) AS BINARY) AS bytes,
@@ -251,6 +251,8 @@ def test_mistakes_are_refused_at_the_call(odd, case):
     with pytest.raises(SashError, match=f"^{sentence}") as error:
         rolling(odd, **({**asked(aggs=COUNT), **options}))
     assert "\n" not in str(error.value)
+    if " must " in sentence:
+        assert error.value.argument in options
 
 
 def test_what_is_no_dataframe_is_refused(spark):

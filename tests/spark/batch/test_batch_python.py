@@ -1,4 +1,4 @@
-"""Monoids that run in Python, on Spark's workers; Spark must be told what they give.
+"""Monoids that run in Python, on Spark's workers; they must declare what they return.
 
 These need monoids that run in Python in `sash.rolling`.
 """
@@ -44,7 +44,7 @@ def test_functions_travel_and_order_is_kept(spark, small):
 
 
 def test_results_of_any_declared_type(spark, small):
-    """Lists come out as arrays, beside aggregates that the engine knows itself."""
+    """Lists come out as arrays, next to built-in aggregates."""
     table = events(5, 60, distinct=True)
     options = asked(values=pairs(), n=sash.monoids.count())
     got = rolling(frame(spark, table), **options)

@@ -28,7 +28,7 @@ OWN = Asking(emit="arrival", ids=int, retract=True)
 
 
 def own_plan(buckets: int = 1, **changed: Any) -> Plan:
-    """A plan with an aggregate of one's own, some of its words changed."""
+    """A plan with a custom aggregate, some of its arguments changed."""
     words = OWN.engine_words() | {"aggs": {"n": monoids.count(), "text": letters("x")}} | changed
     return plan_of(OWN.schema(), Asked.of(**words), buckets)
 
@@ -98,7 +98,7 @@ def test_a_head_comes_back_as_it_was():
 
 
 def test_one_definition_has_one_fingerprint():
-    """A monoid that is made anew is the same by its name and version, and a size by its name."""
+    """A monoid that is made again is the same by its name and version, and a size by its name."""
     one, other = (Monoid(identity=0, combine=lambda a, b: a + b, column="x", name="own", returns="int64") for _ in "ab")
     assert own_plan(aggs={"own": one}).fingerprint == own_plan(aggs={"own": other}).fingerprint
     assert own_plan(windows=["1h"]).fingerprint == own_plan(windows=[timedelta(hours=1)]).fingerprint
@@ -134,7 +134,7 @@ def test_lateness_may_shrink():
 
 @pytest.mark.parametrize("emit", ["arrival", "final", "update"])
 def test_large_records_are_split(emit, monkeypatch):
-    """A record holds no more than it may, and all of them together what one would; behind or anew, all is replayed."""
+    """A large mutation is split into records; a stream that is behind, or new, replays all of them."""
     monkeypatch.setattr(log, "RECORD_BYTES", 256)
     one = Single(Asking(aggs={**COMMUTATIVE, "text": ("letters", "x")}, emit=emit, sizes=(100,)))
     whole = Single(one.asking)

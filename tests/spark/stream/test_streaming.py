@@ -158,8 +158,10 @@ def test_metrics_read_what_spark_connect_tells():
     """There the row that was observed comes as its values and its schema, and the same numbers are found."""
     rows = [[{"rows_in": 30, "hits": 3}.get(name, 0) for name in COUNTERS], [10] + [0] * (len(COUNTERS) - 1)]
     counts = {"counts": rows}, {"values": [rows], "schema": {"fields": [{"name": "counts"}]}}
-    told = [{"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts]
-    query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in told])
+    progresses = [
+        {"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts
+    ]
+    query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in progresses])
     classic, connect = metrics(query)
     assert classic == connect
     assert (connect["rows_in"], connect["late"], connect["hits"], connect["rows_per_second"]) == (40, 0, 3, 80.0)
@@ -277,6 +279,8 @@ def test_mistakes_are_refused_at_the_call(endless, case):
     with pytest.raises(SashError, match=f"^{sentence}") as error:
         rolling(endless, **asked(**words))
     assert "\n" not in str(error.value)
+    if " must " in sentence:
+        assert error.value.argument in {*words, "df"}
 
 
 def test_a_stream_needs_a_watermark(spark):
@@ -317,7 +321,7 @@ def test_the_schema_is_known_before_it_starts(endless):
 
 
 def test_spark_reads_the_bytes_of_sketches(spark):
-    """Theta and KLL sketches go on into Spark's own functions, and join with sketches that Spark made."""
+    """Spark's own functions read Theta and KLL sketches, and join them with sketches that Spark made."""
     rows = spark.range(60).select((F.col("id") % 2).alias("k"), F.timestamp_seconds("id").alias("t"), "id")
     rows = rows.withColumns({"x": F.col("id") % 7, "y": F.col("id").cast("double")})
     aggs = {"d": monoids.theta("x", as_bytes=True), "q": monoids.kll("y", as_bytes=True)}

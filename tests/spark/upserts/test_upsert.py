@@ -22,7 +22,7 @@ def rows_of(table):
 
 
 def rows_in(path, table="totals"):
-    """Give what the view of an SQLite table shows, its instants as instants again."""
+    """Return the rows of the view of an SQLite table, with instants parsed."""
     with closing(sqlite3.connect(path)) as database:
         found = database.execute(f"SELECT card, ts, id, total, revision FROM {table}").fetchall()
     return {(card, datetime.fromisoformat(ts).replace(tzinfo=UTC), *rest) for card, ts, *rest in found}
@@ -120,7 +120,7 @@ def test_nobody_reads_the_directory_by_mistake(spark, tmp_path):
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
 def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name):
-    """The sink has committed and Spark has not: the batch that comes again is known, and the stream goes on."""
+    """The sink has committed and Spark has not: the repeated batch is skipped, and the stream continues."""
     put_files(tmp_path, [range(number + 1) for number in range(3)])
     sink = upsert(tmp_path / name, **COUNTS, **({} if name == "t" else {"table": "totals"}))
     seen = []
@@ -144,7 +144,7 @@ def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
-def test_a_query_that_counts_anew_is_refused_the_target_of_another(spark, tmp_path, name):
+def test_a_query_that_restarts_revisions_is_refused_the_target_of_another(spark, tmp_path, name):
     """Its first revisions would lose against the old ones in silence; shared=True takes that on."""
     options = {} if name == "t" else {"table": "totals"}
     for place in ("one", "two"):
@@ -170,7 +170,9 @@ def test_writers_exclude_each_other(spark, tmp_path):
     upsert(tmp_path / "t", **names)(rows, 0)
     with closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ConcurrentUseError, match="is being written by another; stop it, or pass a longer wait"):
+        with pytest.raises(
+            ConcurrentUseError, match="is being written by another writer; stop it, or pass a longer wait"
+        ):
             upsert(tmp_path / "t.db", table="t", **names)(rows, 0)
 
 
@@ -227,6 +229,7 @@ def test_wrong_arguments_are_named_at_the_call(target, options, kind, said):
     with pytest.raises(kind) as raised:
         upsert(target, **{"keys": ["k"], **options})
     assert str(raised.value).startswith(said)
+    assert raised.value.argument == said.split()[0] or " must " not in said
 
 
 def test_rows_that_do_not_fit_are_refused(spark, tmp_path):
@@ -246,6 +249,8 @@ def test_rows_that_do_not_fit_are_refused(spark, tmp_path):
         with pytest.raises(SashError) as raised:
             upsert(tmp_path / "t", **options).check(rows.schema)
         assert str(raised.value).startswith(said)
+        assert raised.value.argument == said.split()[0]
+        assert raised.value.column in ("nope", "x")
 
 
 @pytest.mark.parametrize("name", ["t", "t.db"])

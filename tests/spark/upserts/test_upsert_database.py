@@ -33,13 +33,13 @@ def asked(connect, query):
 
 
 def shown_by(connect, table="totals"):
-    """Give what the view shows, instants as instants: SQLite has them as text, DuckDB in the zone of the session."""
+    """Return the rows of the view, with instants in UTC: SQLite has them as text, DuckDB in the zone of the session."""
     found = asked(connect, f"SELECT card, ts, id, total, revision FROM {table}")
     return {(card, instant(ts), *rest) for card, ts, *rest in found}
 
 
-def instant(told):
-    return datetime.fromisoformat(told).replace(tzinfo=UTC) if isinstance(told, str) else told.astimezone(UTC)
+def instant(value):
+    return datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else value.astimezone(UTC)
 
 
 def test_a_table_holds_the_greatest_revision_of_each_row(spark, connect):
@@ -102,7 +102,7 @@ def test_a_failure_around_the_commit_writes_a_micro_batch_once(spark, tmp_path, 
     monkeypatch.setattr(Transaction, "commit", committing)
     sink = upsert(connect=connect, table="totals", **COUNTS)
 
-    def told(rows, number):
+    def failing(rows, number):
         present.append(number)
         sink(rows, number)
 
@@ -110,13 +110,13 @@ def test_a_failure_around_the_commit_writes_a_micro_batch_once(spark, tmp_path, 
         return dict(asked(connect, "SELECT k, revision FROM totals")), asked(connect, "SELECT batch FROM _sash_batches")
 
     with pytest.raises(StreamingQueryException, match=moment):
-        counts(spark, tmp_path, told).awaitTermination(120)
+        counts(spark, tmp_path, failing).awaitTermination(120)
     assert held() == (({0: 1}, [(0,)]) if moment == "before the commit" else ({0: 2, 1: 1}, [(1,)]))
-    assert counts(spark, tmp_path, told).awaitTermination(120)
+    assert counts(spark, tmp_path, failing).awaitTermination(120)
     assert present == [0, 1, 1, 2] and held() == ({0: 3, 1: 2, 2: 1}, [(2,)])
 
 
-def test_a_query_that_counts_anew_is_refused_the_table_of_another(spark, tmp_path, connect):
+def test_a_query_that_restarts_revisions_is_refused_the_table_of_another(spark, tmp_path, connect):
     for place in ("one", "two"):
         put_files(tmp_path / place, [[1]])
     sink = upsert(connect=connect, table="totals", **COUNTS)
@@ -157,7 +157,7 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
     with subprocess.Popen([sys.executable, "-c", holder, path], **pipes) as process:
         assert process.stdout.readline() == b"held\n"
         with pytest.raises(
-            ConcurrentUseError, match="The database of connect is being written by another; stop it, or"
+            ConcurrentUseError, match="The database of connect is being written by another writer; stop it, or"
         ):
             sink(spark.createDataFrame([(1,)], "k int"), 0)
         process.stdin.close()
@@ -192,21 +192,22 @@ def test_wrong_arguments_are_named_at_the_call(options, kind, said):
     with pytest.raises(kind) as raised:
         upsert(**{"connect": sqlite3.connect, "table": "t", "keys": ["k"], **options})
     assert str(raised.value).startswith(said)
+    assert raised.value.argument == said.split()[0]
 
 
 class Recorded:
-    """A DB-API connection of no known database, which writes down what it is told."""
+    """A DB-API connection of an unknown database, which records its statements."""
 
     autocommit = True
 
     def __init__(self):
-        self.said = []
+        self.statements = []
 
     def cursor(self):
         return self
 
-    def execute(self, *told):
-        self.said.append(told)
+    def execute(self, *statement):
+        self.statements.append(statement)
 
     commit = rollback = close = fetchall = lambda self: []
 
@@ -228,7 +229,7 @@ def test_parameters_are_marked_in_every_style(style, marks, values, name):
     assert transaction.marks(2, 2) == marks and transaction.named('a%"b') == name
     transaction.begin()
     transaction.execute("x", [1, 2, 3, 4])
-    assert connection.said == [("x", values)] and connection.autocommit is False
+    assert connection.statements == [("x", values)] and connection.autocommit is False
 
 
 def test_sqlite_takes_named_parameters_too(spark, tmp_path):

@@ -4,8 +4,8 @@ Independent of Spark. The log in the state store is the truth; a cached stream i
 the log. Every mutation, including those of timers, is logged with a fresh nonce before the stream is cached.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ class Outcome:
 class Bucket:
     """A bucket in one micro-batch."""
 
-    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Any) -> None:
+    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Hashable) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
         cache.limit = plan.cache_bytes
         self.counts = dict.fromkeys(COUNTERS, 0)

@@ -5,7 +5,8 @@ stream is removed from the cache while it is in use, so a failure never leaves a
 """
 
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from sash.keyed.stream import Stream
 
@@ -25,10 +26,10 @@ class Cache:
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self.limit = limit
-        self._streams: OrderedDict[Any, tuple[CachedStream, int]] = OrderedDict()
+        self._streams: OrderedDict[Hashable, tuple[CachedStream, int]] = OrderedDict()
         self._bytes = 0
 
-    def take(self, key: Any) -> CachedStream | None:
+    def take(self, key: Hashable) -> CachedStream | None:
         """Remove and return a stream, or None if there is none."""
         found = self._streams.pop(key, None)
         if found is None:
@@ -36,7 +37,7 @@ class Cache:
         self._bytes -= found[1]
         return found[0]
 
-    def put(self, key: Any, cached: CachedStream) -> None:
+    def put(self, key: Hashable, cached: CachedStream) -> None:
         """Insert a stream, and evict others to stay within the limit."""
         self.take(key)
         size = cached.stream.bytes_held

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,10 +19,10 @@ from sash.spark.stream.cache import CACHE_BYTES
 
 _CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored
 
-Probe = Callable[[str, Any, dict[str, int]], None]
+Probe = Callable[[str, Hashable, dict[str, int]], None]
 
 
-def _no_probe(point: str, key: Any, counts: dict[str, int]) -> None:
+def _no_probe(point: str, key: Hashable, counts: dict[str, int]) -> None:
     pass
 
 

@@ -8,7 +8,7 @@ have the types of the SQL standard. Nested values are JSON in both.
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -96,7 +96,7 @@ class Transaction:
                     argument="connect",
                 ) from error
 
-    def execute(self, statement: str, values: Any = ()) -> None:
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
         """Run a statement, with values for its marks."""
         if not values:
             self._cursor.execute(statement)
@@ -105,7 +105,7 @@ class Transaction:
         else:
             self._cursor.execute(statement, list(values))
 
-    def rows(self, statement: str, values: Any = ()) -> list[Any]:
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a query."""
         self.execute(statement, values)
         return list(self._cursor.fetchall())

@@ -75,21 +75,14 @@ def upsert(
         raise ArgumentError(f"keep must be an integer of at least 1, got {shown(keep)}.", argument="keep")
     if connect is not None:
         _require_connect(connect, target, wait)
-        name = _table(table, "the database")
-        _require_no_parts(partition_by, buckets)
+        name = _table_name(table, "the database", partition_by, buckets)
         return DatabaseUpsert(connect, None, name, definition, style, shared)
-    if style is not None:
-        raise ArgumentError(f"paramstyle must be omitted without connect, got {shown(style)}.", argument="paramstyle")
+    _require_omitted("paramstyle", style, "without connect")
     seconds, path = nanoseconds("1 minute" if wait is None else wait, "wait") / 1e9, _path_of(target)
     if path.suffix.lower() in _SQLITE:
-        _require_no_parts(partition_by, buckets)
-        name = _table(table, shown(path))
+        name = _table_name(table, shown(path), partition_by, buckets)
         return DatabaseUpsert(SqliteFile(path, seconds), path, name, definition, None, shared)
-    if table is not None:
-        raise ArgumentError(
-            f"table must be omitted without connect or an SQLite target such as results.sqlite, got {shown(table)}.",
-            argument="table",
-        )
+    _require_omitted("table", table, "without connect or an SQLite target such as results.sqlite")
     return ParquetUpsert(path, definition, buckets is not None, keep, seconds, shared)
 
 
@@ -139,33 +132,27 @@ def _require_connect(connect: Any, target: Any, wait: Any) -> None:
         raise KindError(
             f"connect must be a function that returns a DB-API connection, got {shown(connect)}.", argument="connect"
         )
-    if target is not None:
-        raise ArgumentError(f"target must be omitted with connect, got {shown(target)}.", argument="target")
-    if wait is not None:
-        raise ArgumentError(
-            f"wait must be omitted with connect, whose connections decide how long they wait, got {shown(wait)}.",
-            argument="wait",
-        )
+    _require_omitted("target", target, "with connect")
+    _require_omitted("wait", wait, "with connect, whose connections decide how long they wait")
 
 
-def _table(table: Any, where: str) -> str:
+def _require_omitted(name: str, value: Any, when: str) -> None:
+    if value is not None:
+        raise ArgumentError(f"{name} must be omitted {when}, got {shown(value)}.", argument=name)
+
+
+def _table_name(table: Any, where: str, partition_by: Any, buckets: Any) -> str:
     if not table or not isinstance(table, str):
         raise ArgumentError(f"table must be the name of the table in {where}, got {shown(table)}.", argument="table")
+    _require_omitted("partition_by", partition_by, "for a database")
+    _require_omitted("buckets", buckets, "for a database")
     return table
-
-
-def _require_no_parts(partition_by: Any, buckets: Any) -> None:
-    for name, value in (("partition_by", partition_by), ("buckets", buckets)):
-        if value is not None:
-            raise ArgumentError(f"{name} must be omitted for a database, got {shown(value)}.", argument=name)
 
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:
     listed = (names,) if isinstance(names, str) or not hasattr(names, "__iter__") else tuple(names)
     if not listed or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
-        raise ArgumentError(
-            f"{argument} must be a list of distinct column names, got {shown(names)}.", argument=argument
-        )
+        raise ArgumentError(f"{argument} must be distinct column names, got {shown(names)}.", argument=argument)
     return listed
 
 
