@@ -118,7 +118,7 @@ class Query:
         (folder / "out").mkdir(parents=True, exist_ok=True)
         plan.setdefault("probe", journal_of(folder))
         rows = streams.read(spark, folder / "in")
-        self.results = streams.as_text("result", roll_stream(rows, Asked.of(**case.asked), buckets, **plan))
+        self.results = streams.as_text("result", roll_stream(rows, Asked.of(**case.arguments), buckets, **plan))
 
     def failing_once(self) -> "Query":
         """The same with a task behind the operator that fails when it has taken all."""

@@ -204,7 +204,7 @@ class Case:
     words: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         shared = {"keys": ["k.ey"], "time": "t", "windows": list(self.sizes), "aggs": monoids_of(self.folds)}
         return shared | {"lateness": f"{LATENESS // SECOND} seconds"} | self.words
 

@@ -63,7 +63,9 @@ class Run:
         parts = []
         for name, case in self.cases.items():
             table = pa.Table.from_pylist(case.in_time(self.batches), schema=streams.SCHEMA)
-            parts.append(streams.as_text(name, rolling(self.spark.createDataFrame(table, streams.DDL), **case.asked)))
+            parts.append(
+                streams.as_text(name, rolling(self.spark.createDataFrame(table, streams.DDL), **case.arguments))
+            )
         texts = together(parts).collect()
         return {name: streams.as_rows([text for text in texts if text["name"] == name]) for name in self.cases}
 
@@ -76,7 +78,9 @@ def run(spark: SparkSession, folder: Path, batches: list[list[streams.Row]], cas
     """Run one query for all cases in two goes: in between its state is looked at, and then it starts again."""
     streams.write(folder / "in", batches[:3])
     rows = streams.read(spark, folder / "in")
-    results = together([streams.as_text(name, rolling(rows, **case.asked, buckets=3)) for name, case in cases.items()])
+    results = together(
+        [streams.as_text(name, rolling(rows, **case.arguments, buckets=3)) for name, case in cases.items()]
+    )
     counted = go(results, folder)
     checkpoint = str(folder / "checkpoint")
     buckets, held = inspect(checkpoint, spark=spark), inspect(checkpoint, rows=True, operator=1, spark=spark)
@@ -221,7 +225,7 @@ def endless(spark):
     return given.selectExpr(*columns, "value AS n_1h").withWatermark("t", "1 minute")
 
 
-def asked(**words: Any) -> dict[str, Any]:
+def arguments(**words: Any) -> dict[str, Any]:
     aggs = {"n": monoids.count(), "s": monoids.sum("x")}
     return {"keys": ["text"], "time": "t", "windows": ["2h"], "aggs": aggs, "emit": "update"} | words
 
@@ -277,7 +281,7 @@ def test_mistakes_are_refused_at_the_call(endless, case):
     """Each in one sentence that names the argument, before anything has started."""
     words, sentence = REFUSED[case]
     with pytest.raises(SashError, match=f"^{sentence}") as error:
-        rolling(endless, **asked(**words))
+        rolling(endless, **arguments(**words))
     assert "\n" not in str(error.value)
     if " must " in sentence:
         assert error.value.argument in {*words, "df"}
@@ -287,7 +291,7 @@ def test_a_stream_needs_a_watermark(spark):
     """The error says how to add one."""
     rows = spark.readStream.format("rate").load()
     with pytest.raises(SashError, match=r'call df\.withWatermark\("timestamp", "10 minutes"\)'):
-        rolling(rows, **asked(keys=[], time="timestamp", aggs={"n": monoids.count()}))
+        rolling(rows, **arguments(keys=[], time="timestamp", aggs={"n": monoids.count()}))
 
 
 def test_the_schema_is_known_before_it_starts(endless):
@@ -295,21 +299,24 @@ def test_the_schema_is_known_before_it_starts(endless):
     sketches = {"d": monoids.theta("text"), "raw": monoids.theta("text", as_bytes=True), "q": monoids.kll("y", q=[0.5])}
     sketches |= {"often": monoids.frequent_items("text")}
     shapes = {
-        "final": (asked(emit="final", carry=["flag"]), "text:string,t:timestamp,flag:boolean,n_2h:bigint,s_2h:bigint"),
+        "final": (
+            arguments(emit="final", carry=["flag"]),
+            "text:string,t:timestamp,flag:boolean,n_2h:bigint,s_2h:bigint",
+        ),
         "update": (
-            asked(id="x"),
+            arguments(id="x"),
             "text:string,t:timestamp,x:bigint,n_2h:bigint,s_2h:bigint,revision:bigint,deleted:boolean",
         ),
         "arrival": (
-            asked(emit="arrival", late="emit"),
+            arguments(emit="arrival", late="emit"),
             endless.schema.simpleString()[7:-1] + ",n_2h:bigint,s_2h:bigint,late:boolean",
         ),
         "every": (
-            asked(every="1 minute", emit="final"),
+            arguments(every="1 minute", emit="final"),
             "text:string,window_start:timestamp,window_end:timestamp,n_2h:bigint,s_2h:bigint",
         ),
         "sketches": (
-            asked(aggs=sketches, emit="final"),
+            arguments(aggs=sketches, emit="final"),
             "text:string,t:timestamp,d_2h:double,raw_2h:binary,q_2h:array<double>,"
             "often_2h:array<struct<item:string,estimate:bigint>>",
         ),

@@ -27,14 +27,14 @@ def connect(request, tmp_path):
     return partial(MODULES[request.param].connect, str(tmp_path / "results"))
 
 
-def asked(connect, query):
+def selected(connect, query):
     with closing(connect()) as connection:
         return connection.execute(query).fetchall()
 
 
 def shown_by(connect, table="totals"):
     """Return the rows of the view, with instants in UTC: SQLite has them as text, DuckDB in the zone of the session."""
-    found = asked(connect, f"SELECT card, ts, id, total, revision FROM {table}")
+    found = selected(connect, f"SELECT card, ts, id, total, revision FROM {table}")
     return {(card, instant(ts), *rest) for card, ts, *rest in found}
 
 
@@ -52,7 +52,7 @@ def test_a_table_holds_the_greatest_revision_of_each_row(spark, connect):
     sink(spark.createDataFrame(batches[1], SCHEMA), 1)
     other(spark.createDataFrame(batches[0], SCHEMA), 0)
     assert shown_by(connect) == live(batches) and shown_by(connect, '"oth%er"') == live(batches[:1])
-    assert asked(connect, "SELECT count(*) FROM totals__rows") == [(len(merged(batches)),)]
+    assert selected(connect, "SELECT count(*) FROM totals__rows") == [(len(merged(batches)),)]
 
 
 def test_rows_of_many_statements_and_long_keys(spark, connect):
@@ -61,7 +61,9 @@ def test_rows_of_many_statements_and_long_keys(spark, connect):
     rows = spark.range(2_000).selectExpr("id % 1500 AS k", "repeat(cast(id % 1500 AS string), 1000) AS word", "id AS v")
     for number in range(2):
         sink(rows.coalesce(1).orderBy("v"), number)
-    assert asked(connect, "SELECT count(*), sum(v), max(length(word)) FROM t") == [(1500, sum(range(500, 2000)), 4000)]
+    assert selected(connect, "SELECT count(*), sum(v), max(length(word)) FROM t") == [
+        (1500, sum(range(500, 2000)), 4000)
+    ]
 
 
 def test_duckdb_has_columns_of_the_rows_types(spark, tmp_path):
@@ -75,7 +77,7 @@ def test_duckdb_has_columns_of_the_rows_types(spark, tmp_path):
     for number in range(2):
         keys = ["a", "b", "c", "d", "e", "h", "l", "n"]
         upsert(connect=connect, table="t", keys=keys, revision=None, deleted=None)(frame, number)
-    ((*values, nan, nested, at, span, none),) = asked(connect, "SELECT * FROM t")
+    ((*values, nan, nested, at, span, none),) = selected(connect, "SELECT * FROM t")
     assert values == [
         *(1, Decimal("2.50"), date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, 6), b"\x01"),
         *("[1, null]", '{"x": 1}', True),
@@ -107,7 +109,9 @@ def test_a_failure_around_the_commit_writes_a_micro_batch_once(spark, tmp_path, 
         sink(rows, number)
 
     def held():
-        return dict(asked(connect, "SELECT k, revision FROM totals")), asked(connect, "SELECT batch FROM _sash_batches")
+        return dict(selected(connect, "SELECT k, revision FROM totals")), selected(
+            connect, "SELECT batch FROM _sash_batches"
+        )
 
     with pytest.raises(StreamingQueryException, match=moment):
         counts(spark, tmp_path, failing).awaitTermination(120)
@@ -145,7 +149,7 @@ def test_a_table_stays_what_it_was_made(spark, connect):
         upsert(connect=connect, keys="k", table="mine")(rows, 0)
     with pytest.raises(ArgumentError, match="The rows must not have a column _sash_identity, which upserts reserve"):
         upsert(connect=connect, keys="k", table="x")(rows.withColumn("_sash_identity", rows.k), 1)
-    assert asked(connect, "SELECT * FROM x") == [(1, 2, 3)]
+    assert selected(connect, "SELECT * FROM x") == [(1, 2, 3)]
 
 
 def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
