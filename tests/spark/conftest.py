@@ -1,4 +1,4 @@
-"""Settings of the Spark that all of these tests share; `tests/conftest.py` starts it in one process."""
+"""Settings of the Spark session that these tests share; `tests/conftest.py` starts it in one process."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ def settings(spark: SparkSession) -> Iterator[Any]:
 
 @pytest.fixture
 def small(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Arrow batches of seven rows and stretches of ten, so that keys and ties reach over both."""
+    """Arrow batches of seven rows and chunks of ten, so that keys and ties reach over both."""
     settings(batch=7)
     monkeypatch.setattr(partition, "ROWS", 10)
     return settings

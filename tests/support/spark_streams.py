@@ -1,7 +1,7 @@
 """Streams of files for Spark, what must come out of them, and how both compare.
 
 A stream is a list of micro-batches, each of which is a file; the last has nothing but a row of the year 9999, which
-moves the watermark past all others. Times are microseconds, of which no two rows share a second unless told.
+moves the watermark past all others. Times are microseconds, and by default no two rows share a second.
 """
 
 import json
@@ -31,7 +31,7 @@ LATENESS = MINUTE
 SCHEMA = pa.schema(
     {
         "row": pa.int64(),
-        "k.ey": pa.string(),  # Spark takes a dot for a member of a struct, unless told
+        "k.ey": pa.string(),  # Spark takes a dot for a member of a struct, unless it is quoted
         "t": pa.timestamp("us", "UTC"),
         "x": pa.int64(),
         "a": pa.float64(),
@@ -204,7 +204,7 @@ class Case:
     words: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         shared = {"keys": ["k.ey"], "time": "t", "windows": list(self.sizes), "aggs": monoids_of(self.folds)}
         return shared | {"lateness": f"{LATENESS // SECOND} seconds"} | self.words
 

@@ -13,7 +13,7 @@ def instant(hour):
 
 
 def random_batches(seed, count=4, rows=60):
-    """Give micro-batches in which identities come again and again, nulls among them, some revisions too late."""
+    """Return micro-batches with repeated identities, nulls among them, and some revisions out of order."""
     rng = random.Random(seed)
     for _ in range(count):
         batch = []

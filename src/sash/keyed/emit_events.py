@@ -1,7 +1,7 @@
 """A result for each row: when it arrives, when it is final, or again whenever it changes."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from sash.inputs import arrow
 from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Watched
 from sash.keyed.intake import INSERTED, LATE, Batch, Status
-from sash.keyed.result_columns import require_new, require_unlike, result_names
+from sash.keyed.result_columns import own_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Asked
 
 if TYPE_CHECKING:
@@ -161,9 +161,3 @@ class EventUpdate(_Events):
             rows = rows.append_column(name, arrow.stacked([pa.nulls(len(gone)), column]))
         emission = context.revised(rows, len(gone))
         return emission._replace(counts=emission.counts + counts + Counter(revised=revised))
-
-
-def own_columns(spec: Asked) -> list[str]:
-    """Return the columns of an event that are part of its result."""
-    named: list[Any] = [*spec.keys, spec.time, *([spec.id] if spec.id else []), *spec.carry]
-    return list(dict.fromkeys(named))

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _LOWEST = -(2**63)
 
 
+def own_columns(spec: Asked) -> list[str]:
+    """Return the columns of an event that are part of its result."""
+    named = [*spec.keys, spec.time, *([spec.id] if spec.id else []), *spec.carry]
+    return list(dict.fromkeys(named))
+
+
 def event_columns(asked: Asked) -> list[str]:
     """Give the columns of late events that come out among boundaries."""
     return [] if asked.late == "drop" else [asked.time, *([asked.id] if asked.id else [])]

@@ -180,7 +180,7 @@ class Stream:
         self.expire()
 
     @property
-    def bytes_held(self) -> int:
+    def nbytes(self) -> int:
         """Approximate memory in bytes."""
         return int(self.engine.live_bytes + self.retained.nbytes)
 

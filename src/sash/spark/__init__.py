@@ -1,7 +1,7 @@
-"""The same rolling aggregates over Spark's DataFrames, in batches and in streams, and what goes with them.
+"""Rolling aggregates over batch and streaming DataFrames of Spark.
 
-`rolling` is the call, `session` a local Spark to try it on, `upsert` a sink that keeps the latest of what is revised,
-`metrics` what a query counts, `inspect` a look into its checkpoint.
+`rolling` computes them, `session` starts a local Spark to try it on, `upsert` is a sink that keeps the latest revision
+of each row, `metrics` returns the counters of a query, and `inspect` reads its checkpoint.
 """
 
 from sash.errors import UnsupportedError

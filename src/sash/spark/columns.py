@@ -1,14 +1,14 @@
-"""Columns of DataFrames by any name, and DataFrames whose columns are named by their places."""
+"""Columns of DataFrames by any name, and DataFrames whose columns are named by position."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
 def column(name: str) -> Column:
-    """Give a column by its name, whatever that is."""
+    """Return a column by its name, which may hold any character."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def numbered(rows: DataFrame) -> DataFrame:
-    """Give rows with columns named by their places, because `mapInArrow` does not find a name that holds a dot."""
+def with_numbered_columns(rows: DataFrame) -> DataFrame:
+    """Rename the columns by position, because `mapInArrow` does not find a name that holds a dot."""
     return rows.toDF(*[f"_{place}" for place in range(len(rows.columns))])

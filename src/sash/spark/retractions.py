@@ -1,4 +1,4 @@
-"""Retractions and ids of DataFrames: which rows are deletes, and which rows of a batch they leave."""
+"""Retractions and ids of DataFrames: which rows are deletes, and which rows of a batch remain after them."""
 
 from dataclasses import replace
 
@@ -6,52 +6,61 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import BooleanType, StructField
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.keyed.spec import Asked
 from sash.spark.columns import column
 
 MARK = "__sash_retract"
-_PLACE, _GONE = "__sash_place", "__sash_gone"
+_RANK, _DELETES = "__sash_rank", "__sash_deletes"
 
 
-def with_mark(df: DataFrame, asked: Asked) -> tuple[DataFrame, Asked]:
-    """Give deletes a column of their own, where they are a condition."""
-    if asked.retract is None or (isinstance(asked.retract, str) and asked.retract in df.columns):
-        return df, asked
-    if not isinstance(asked.retract, (str, Column)):
-        raise KindError(f"retract: {shown(asked.retract)} is neither a column nor a condition; give one of them.")
+def with_mark(df: DataFrame, spec: Asked) -> tuple[DataFrame, Asked]:
+    """Return the DataFrame and the spec with a column of booleans in place of a condition for deletes."""
+    retract = spec.retract
+    if retract is None:
+        return df, spec
+    if isinstance(retract, str) and retract in df.columns:
+        _require_booleans(retract, df.schema[retract])
+        return df, spec
+    if not isinstance(retract, (str, Column)):
+        raise KindError(f"retract must be a column or a condition, got {shown(retract)}.", argument="retract")
     try:
-        condition = asked.retract if isinstance(asked.retract, Column) else F.expr(asked.retract)
+        condition = retract if isinstance(retract, Column) else F.expr(retract)
         marked = df.withColumn(MARK, condition)
     except AnalysisException as error:
         reason = str(error).strip().splitlines()[0]
         raise ArgumentError(
-            f"retract: {shown(asked.retract)} is neither a column nor a condition that can be read: {shown(reason)}; "
-            "give one of them."
+            f"retract must be a column or a condition over the columns of df, got {shown(retract)}: {shown(reason)}.",
+            argument="retract",
         ) from None
-    if not isinstance(marked.schema[MARK].dataType, BooleanType):
-        kind = marked.schema[MARK].dataType.simpleString()
-        raise KindError(f"retract: {shown(asked.retract)} holds {kind}; give booleans.")
-    return marked.withColumn(MARK, F.coalesce(MARK, F.lit(False))), replace(asked, retract=MARK)
+    _require_booleans(retract, marked.schema[MARK])
+    return marked.withColumn(MARK, F.coalesce(MARK, F.lit(False))), replace(spec, retract=MARK)
 
 
-def left_of(df: DataFrame, asked: Asked) -> DataFrame:
-    """Give the rows of a batch that count: each identity once, and none that was deleted."""
-    if asked.id is None and asked.retract is None:
+def _require_booleans(retract: str | Column, field: StructField) -> None:
+    if not isinstance(field.dataType, BooleanType):
+        raise KindError(
+            f"retract must hold booleans, but {shown(retract)} holds {field.dataType.simpleString()}.",
+            argument="retract",
+            column=None if field.name == MARK else field.name,
+        )
+
+
+def without_deleted(df: DataFrame, spec: Asked) -> DataFrame:
+    """Return the rows of a batch that count: each identity once, and none that was deleted."""
+    if spec.id is None and spec.retract is None:
         return df
-    named = [asked.id] if asked.id is not None else list(dict.fromkeys(_aggregated(asked)))
-    alike = list(dict.fromkeys([*asked.keys, asked.time, *named]))
-    if asked.id is not None:
-        df = df.filter(column(asked.id).isNotNull())
-    gone = F.coalesce(column(asked.retract), F.lit(False)) if isinstance(asked.retract, str) else F.lit(False)
-    among = Over.partitionBy(*[column(name) for name in alike])
-    counted = df.withColumn(_GONE, F.sum(F.when(gone, 1).otherwise(0)).over(among))
-    placed = counted.withColumn(_PLACE, F.row_number().over(among.orderBy(F.when(gone, 1).otherwise(0))))
-    kept = (F.col(_PLACE) == 1) & (F.col(_GONE) == 0) if asked.id is not None else F.col(_PLACE) > F.col(_GONE)
-    return placed.filter(~gone & kept).drop(_PLACE, _GONE)
-
-
-def _aggregated(asked: Asked) -> list[str]:
-    return [name for monoid in asked.aggs.values() for name in monoid.columns]
+    values = [spec.id] if spec.id is not None else [name for agg in spec.aggs.values() for name in agg.columns]
+    identity = list(dict.fromkeys([*spec.keys, spec.time, *values]))
+    if spec.id is not None:
+        df = df.filter(column(spec.id).isNotNull())
+    delete = F.coalesce(column(spec.retract), F.lit(False)) if isinstance(spec.retract, str) else F.lit(False)
+    same = Over.partitionBy(*[column(name) for name in identity])
+    counted = df.withColumn(_DELETES, F.sum(F.when(delete, 1).otherwise(0)).over(same))
+    ranked = counted.withColumn(_RANK, F.row_number().over(same.orderBy(F.when(delete, 1).otherwise(0))))
+    # An id is inserted once and deleted for good; without ids each delete removes one of the equal rows.
+    once = (F.col(_RANK) == 1) & (F.col(_DELETES) == 0)
+    remains = once if spec.id is not None else F.col(_RANK) > F.col(_DELETES)
+    return ranked.filter(~delete & remains).drop(_RANK, _DELETES)

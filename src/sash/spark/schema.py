@@ -1,11 +1,10 @@
-"""The types of Spark's columns as Arrow's and back, so that a question is checked before anything runs.
+"""Conversion between the types of Spark and Arrow, so that a spec is checked before anything runs.
 
-Only columns that the engine reads are translated; all others pass through as they are. PySpark has such a table of its
-own, which is not public.
+Only columns that the engine reads are converted; all others pass through unchanged. PySpark's own conversion is not
+public.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -45,46 +44,70 @@ _FROM_ARROW = {
 
 
 def place_of(schema: spark.StructType, name: str, argument: str) -> int:
-    """Give the place of a column, or refuse a name that none or several have."""
-    places = [i for i, known in enumerate(schema.names) if known == name]
+    """Return the position of a column; raise ArgumentError if df has none or several of the name."""
+    places = [place for place, other in enumerate(schema.names) if other == name]
     if not places:
-        raise ArgumentError(f"{argument}: there is no column {shown(name)}; df has {', '.join(schema.names)}.")
+        raise ArgumentError(
+            f"{argument} must name columns of df ({', '.join(schema.names)}), got {shown(name)}.",
+            argument=argument,
+            column=name,
+        )
     if len(places) > 1:
-        raise ArgumentError(f"{argument}: df has {len(places)} columns {shown(name)}; rename all but one.")
+        raise ArgumentError(
+            f"{argument} must name one column of df, got {shown(name)}, which is the name of {len(places)}.",
+            argument=argument,
+            column=name,
+        )
     return places[0]
 
 
-def require_passable(given: spark.StructType) -> None:
-    """Refuse columns that Spark cannot hand to Python and take back, whatever is done with them."""
-    for field in given.fields:
-        for kind in _within(field.dataType):
+def require_passable(schema: spark.StructType) -> None:
+    """Raise UnsupportedError for a column that Spark cannot send to Python and back."""
+    for field in schema.fields:
+        for kind in _nested_types(field.dataType):
             if isinstance(kind, (spark.CalendarIntervalType, spark.YearMonthIntervalType)):
                 raise UnsupportedError(
-                    f"df: the column {shown(field.name)} holds {kind.simpleString()}, which Spark does not hand to "
-                    "Python; cast it to text or drop it."
+                    f"column {shown(field.name)} of df holds {kind.simpleString()}, which Spark does not send to "
+                    "Python; cast it to text or drop it.",
+                    argument="df",
+                    column=field.name,
                 )
 
 
-def _within(kind: Any) -> Iterator[spark.DataType]:
-    """Give a type and all that it is made of."""
+def require_result_types(fields: Iterable[pa.Field]) -> None:
+    """Raise ArgumentError for a result whose type is unknown before it is computed."""
+    for field in fields:
+        if pa.types.is_null(field.type):
+            raise ArgumentError(
+                f"aggs must declare the type of {field.name}, because Spark plans before it runs; "
+                'pass returns= to its monoid, as in returns="float64".',
+                argument="aggs",
+                column=field.name,
+            )
+
+
+def _nested_types(kind: spark.DataType) -> Iterator[spark.DataType]:
+    """Yield a type and all types inside it."""
     yield kind
     inner = [getattr(kind, name, None) for name in ("elementType", "keyType", "valueType")]
     members = [field.dataType for field in kind.fields] if isinstance(kind, spark.StructType) else []
     for part in [part for part in inner if part is not None] + members:
-        yield from _within(part)
+        yield from _nested_types(part)
 
 
 def arrow_field(field: spark.StructField, argument: str) -> pa.Field:
-    """Give a column that is read as Arrow has it.
+    """Return a column that is read as an Arrow field; raise KindError if it cannot be read.
 
     >>> arrow_field(spark.StructField("x", spark.DecimalType(10, 2)), "keys").type
     Decimal128Type(decimal128(10, 2))
     """
     kind = arrow_type(field.dataType)
-    if kind is None or (_has_map(kind) and argument not in ("df", "carry")):  # others are read
+    if kind is None or (_has_map(kind) and argument not in ("df", "carry")):  # those two only pass through
         raise KindError(
-            f"{argument}: the column {shown(field.name)} holds {field.dataType.simpleString()}, which cannot be read; "
-            "give numbers, text, booleans, dates or timestamps."
+            f"{argument} must name columns of numbers, text, booleans, dates or timestamps, but {shown(field.name)} "
+            f"holds {field.dataType.simpleString()}.",
+            argument=argument,
+            column=field.name,
         )
     return pa.field(field.name, kind)
 
@@ -95,7 +118,7 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType | None:
-    """Give a type of Spark's as Arrow's, or None where there is none."""
+    """Return the Arrow type for a Spark type, or None if there is none."""
     if isinstance(kind, spark.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, spark.ArrayType):
@@ -111,17 +134,19 @@ def arrow_type(kind: spark.DataType) -> pa.DataType | None:
 
 
 def require_plain_text(field: spark.StructField) -> None:
-    """Refuse a key whose collation takes different texts for one."""
+    """Raise KindError for a key whose collation treats different texts as equal."""
     collation = getattr(field.dataType, "collation", "UTF8_BINARY")
     if collation != "UTF8_BINARY":
         raise KindError(
-            f"keys: the column {shown(field.name)} has the collation {collation}, in which different texts may be "
-            'equal; give lower(column) or the like, or collate(column, "UTF8_BINARY").'
+            f"keys must compare by bytes, but column {shown(field.name)} has the collation {collation}; "
+            'use lower(column) or collate(column, "UTF8_BINARY").',
+            argument="keys",
+            column=field.name,
         )
 
 
 def spark_type(kind: pa.DataType) -> spark.DataType:
-    """Give the type of a result as Spark has it.
+    """Return the Spark type for the Arrow type of a result.
 
     >>> spark_type(pa.list_(pa.int64())).simpleString(), spark_type(pa.struct([("a", pa.float64())])).simpleString()
     ('array<bigint>', 'struct<a:double>')
@@ -136,12 +161,12 @@ def spark_type(kind: pa.DataType) -> spark.DataType:
         return spark.ArrayType(spark_type(kind.value_type))
     if pa.types.is_struct(kind):
         return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
-    raise UnsupportedError(f"aggs: a result of {kind} has no type in Spark; give another aggregate.")
+    raise UnsupportedError(f"aggs must give results of a type that Spark has, got {kind}.", argument="aggs")
 
 
 def all_nullable(schema: spark.StructType) -> spark.StructType:
-    """Give a schema in which every column may be null: what a query promises today it may not promise tomorrow."""
-    fresh = spark.StructType()
+    """Return the schema with every column nullable: a later version of a query may not promise what it promises now."""
+    nullable = spark.StructType()
     for field in schema.fields:
-        fresh.add(field.name, field.dataType, True)
-    return fresh
+        nullable.add(field.name, field.dataType, True)
+    return nullable

@@ -1,4 +1,4 @@
-"""session: a local Spark that is set up for sash, or the one that runs already."""
+"""session: a local Spark that is set up for sash, or the one that is already running."""
 
 import atexit
 import os
@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from sash.errors import ArgumentError, KindError, shown
 from sash.spark.java import java_home
 
-# What streams need: without RocksDB there is no transformWithState, and without a changelog every micro-batch writes
-# the whole state.
+# Streams need these: transformWithState requires RocksDB, and without a changelog every micro-batch writes the whole
+# state.
 STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -30,17 +30,17 @@ _LOCAL = {
     "spark.driver.host": _LOOPBACK,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # Spark's other way of writing a checkpoint starts some fifty processes in a micro-batch on a local disk, readlink
-    # and chmod. This one renames files too.
+    # The default manager starts some fifty processes (readlink, chmod) per micro-batch on a local disk; this one also
+    # renames files.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Arrow's memory needs it, and from Java 24 on Netty does without unless told; Spark 4.1 leaves that to us.
+# Arrow's memory needs Unsafe, which Netty no longer uses by default from Java 24 on; Spark 4.1 does not set this.
 _UNSAFE = "-Dio.netty.noUnsafe=false"
-# Spark takes the gateway of Python for a shell and shows its warnings, unless the gateway has a level of its own.
+# Spark takes the Python gateway for a shell and prints its warnings, unless the gateway has its own log level.
 _QUIET = """
 rootLogger.level = error
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
@@ -55,47 +55,50 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def session(master: str | None = None, app: str = "sash", **confs: Any) -> SparkSession:
-    """Give the Spark session that runs, or start one on this machine.
+    """Return the running Spark session, or start one on this machine.
 
-    A new one keeps streams' state in RocksDB with a changelog, uses Arrow, has one shuffle partition a core, the time
-    zone UTC, no UI and hardly any logs, listens on 127.0.0.1 only and keeps its warehouse in a temporary directory.
-    `master` is "local[*]" unless told; `confs` are any of Spark's settings and come before all of these. It finds a
-    Java by itself. Under spark-submit the master, the Java and the rest are those of the submission. A session that
-    runs already gets the settings for state, and `confs`.
+    A new session keeps the state of streams in RocksDB with a changelog, uses Arrow, has one shuffle partition per
+    core, the time zone UTC, no UI and almost no logs, listens only on 127.0.0.1, keeps its warehouse in a temporary
+    directory and finds a Java. `master` defaults to "local[*]"; `confs` are Spark settings, which override all of
+    these. Under spark-submit the submission decides the master, the Java and the rest. A running session gets the
+    settings for state, and `confs`.
     """
-    given = {name: _text(value) for name, value in confs.items()}
+    settings = {name: _text(value) for name, value in confs.items()}
     running = SparkSession.getActiveSession()
     if running is not None:
-        return _adapted(running, master, given)
-    master = given.pop("spark.master", master)
+        return _configure(running, master, settings)
+    master = settings.pop("spark.master", master)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted and master is not None:
-        raise ArgumentError(f"master: {shown(master)} would come before that of spark-submit; leave it out.")
+        raise ArgumentError(
+            f"master must be omitted under spark-submit, which sets it, got {shown(master)}.", argument="master"
+        )
     if master is None and (submitted or "SPARK_REMOTE" in os.environ):
-        return _started(app, {**STATE, **given})
+        return _start(app, {**STATE, **settings})
     master = master or "local[*]"
     if not master.startswith("local"):
-        return _started(app, {**STATE, **given, "spark.master": master})
-    with _launching():
-        return _started(app, {**STATE, **_LOCAL, **_of_machine(master, given), **given, "spark.master": master})
+        return _start(app, {**STATE, **settings, "spark.master": master})
+    with _launch_environment():
+        return _start(app, {**STATE, **_LOCAL, **_local_settings(master, settings), **settings, "spark.master": master})
 
 
-def _started(app: str, confs: dict[str, str]) -> SparkSession:
+def _start(app: str, confs: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for name, value in confs.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _adapted(running: SparkSession, master: str | None, confs: dict[str, str]) -> SparkSession:
-    """Give a running session the settings that can still be made, and refuse the others."""
+def _configure(running: SparkSession, master: str | None, confs: dict[str, str]) -> SparkSession:
+    """Change the settings of a running session, or raise for one that cannot change any more."""
     wanted = {**confs} if master is None else {**confs, "spark.master": master}
     for name, value in wanted.items():
         if running.conf.isModifiable(name) or running.conf.get(name, None) == value:
             continue
+        argument = "master" if name == "spark.master" else name
         raise ArgumentError(
-            f"{'master' if name == 'spark.master' else name}: {shown(value)} comes too late, because a session is "
-            "running already; stop that one first, or leave it out."
+            f"{argument} cannot be set to {shown(value)} while a session is running; stop that one first, or omit it.",
+            argument=argument,
         )
     for name, value in {**STATE, **confs}.items():
         if running.conf.isModifiable(name):
@@ -103,25 +106,25 @@ def _adapted(running: SparkSession, master: str | None, confs: dict[str, str]) -
     return running
 
 
-def _of_machine(master: str, given: dict[str, str]) -> dict[str, str]:
-    """Give the settings that need a number of cores, a place for files, or what was given itself."""
-    room = Path(tempfile.mkdtemp(prefix="sash-spark-"))
-    atexit.register(shutil.rmtree, room, ignore_errors=True)
-    logging = room / "log4j2.properties"
+def _local_settings(master: str, confs: dict[str, str]) -> dict[str, str]:
+    """Return the settings that depend on the number of cores, a temporary directory, or the Java options in `confs`."""
+    directory = Path(tempfile.mkdtemp(prefix="sash-spark-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    logging = directory / "log4j2.properties"
     logging.write_text(_QUIET)
-    options = given.pop("spark.driver.extraJavaOptions", "")
+    options = confs.pop("spark.driver.extraJavaOptions", "")
     if "log4j" not in options and "SPARK_CONF_DIR" not in os.environ:
         options = f"-Dlog4j2.configurationFile={logging} {options}"
     return {
         "spark.driver.extraJavaOptions": f"{_UNSAFE} {options}".strip(),
         "spark.executor.extraJavaOptions": _UNSAFE,
         "spark.sql.shuffle.partitions": str(cores(master)),
-        "spark.sql.warehouse.dir": str(room / "warehouse"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
 
 
 def cores(master: str) -> int:
-    """Give how many tasks a local master runs at once.
+    """Return the number of tasks that a local master runs at once.
 
     >>> cores("local"), cores("local[4]"), cores("local[3,2]"), cores("local-cluster[2,3,1024]")
     (1, 4, 3, 6)
@@ -131,7 +134,9 @@ def cores(master: str) -> int:
         return int(cluster[1]) * int(cluster[2])
     threads = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?])?", master)
     if not threads:
-        raise ArgumentError(f'master: {shown(master)} is no local master; give one such as "local[*]" or "local[4]".')
+        raise ArgumentError(
+            f'master must be a local master such as "local[*]" or "local[4]", got {shown(master)}.', argument="master"
+        )
     if threads[1] == "*":
         return len(os.sched_getaffinity(0))
     return int(threads[1] or 1)
@@ -141,13 +146,13 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int, float, Path)):
-        raise KindError(f"confs: {shown(value)} is no setting of Spark's; give text, a number or a bool.")
+        raise KindError(f"confs must be text, numbers or booleans, got {shown(value)}.", argument="confs")
     return str(value)
 
 
 @contextmanager
-def _launching() -> Iterator[None]:
-    """Have the JVM find Java, this Python and the loopback address, and leave the environment as it was."""
+def _launch_environment() -> Iterator[None]:
+    """Set the environment in which the JVM finds Java, this Python and the loopback address, and restore it."""
     before = dict(os.environ)
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

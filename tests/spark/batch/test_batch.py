@@ -16,7 +16,7 @@ COUNT = {"n": monoids.count()}
 EPOCH_US = 1_767_225_600_000_000  # 2026 in UTC
 
 
-def asked(**options: Any) -> dict[str, Any]:
+def arguments(**options: Any) -> dict[str, Any]:
     return {"keys": ["text"], "time": "t", "windows": list(SIZES), "aggs": monoids_of(FOLDS)} | options
 
 
@@ -39,7 +39,7 @@ def test_batch_is_in_process_is_brute_force(spark, small, partitions, closed):
     """Ties, null keys, values and times, keys over many batches, one key with most of the rows."""
     small(partitions=partitions)
     table = events(partitions, bad_times=True, skewed=closed == "right")
-    options = asked(closed=closed)
+    options = arguments(closed=closed)
     got = rolling(frame(spark, table), **options).toArrow()
     assert_same(got, in_process(table, **options))
     assert_same(got, oracle(table, ["text"], FOLDS, closed))
@@ -50,14 +50,14 @@ def test_batch_is_in_process_is_brute_force(spark, small, partitions, closed):
 def test_a_key_of_any_type(spark, small, name):
     """Null is a key of every type."""
     table = events(7, 100, bad_times=True)
-    options = asked(keys=name, aggs={"n": monoids.count(), "s": monoids.sum("x")})
+    options = arguments(keys=name, aggs={"n": monoids.count(), "s": monoids.sum("x")})
     assert_same(rolling(frame(spark, table), **options).toArrow(), in_process(table, **options))
 
 
 def test_keys_of_several_columns(spark, small):
     """Four columns of different types, nulls in each."""
     table = events(9, 300)
-    options = asked(keys=["flag", "text", "price", "day"], windows=[400])
+    options = arguments(keys=["flag", "text", "price", "day"], windows=[400])
     assert_same(rolling(frame(spark, table), **options).toArrow(), in_process(table, **options))
 
 
@@ -66,7 +66,7 @@ def test_order_decides_where_times_are_distinct(spark, small, partitions):
     """A monoid that is not commutative sees its rows in the order of time."""
     small(partitions=partitions)
     table = events(11, distinct=True, skewed=True)
-    got = rolling(frame(spark, table), **asked(aggs=monoids_of(ORDERED))).toArrow()
+    got = rolling(frame(spark, table), **arguments(aggs=monoids_of(ORDERED))).toArrow()
     assert_same(got, oracle(table, ["text"], ORDERED))
 
 
@@ -74,7 +74,7 @@ def test_no_keys_is_one_group(spark, small):
     """Without keys all rows are one group."""
     table = events(13, bad_times=True)
     for keys in ([], None):
-        got = rolling(frame(spark, table), **asked(keys=keys)).toArrow()
+        got = rolling(frame(spark, table), **arguments(keys=keys)).toArrow()
         assert_same(got, oracle(table, [], FOLDS))
 
 
@@ -84,7 +84,7 @@ def test_timestamps(spark, small, zone, session_zone):
     """Timestamps with and without a zone, whatever the session's: windows are durations, columns come back as given."""
     small(zone=session_zone)
     table = timed(events(15, 100), zone)
-    options = asked(windows=["30m", "5h"])
+    options = arguments(windows=["30m", "5h"])
     got = rolling(frame(spark, table), **options).orderBy("row").toArrow()
     assert got["t"].cast(pa.timestamp("us", "UTC")).equals(table["t"].cast(pa.timestamp("us", "UTC")))
     results = [f"{name}_{window}" for name in FOLDS for window in ("30m", "5h")]
@@ -92,11 +92,11 @@ def test_timestamps(spark, small, zone, session_zone):
     assert_same(got.select(["row", *results]), wanted.to_pylist())
 
 
-def test_large_stretches(spark):
-    """The sizes that are used in earnest: several Arrow batches and stretches in each of two partitions."""
+def test_large_chunks(spark):
+    """Chunks of the default size: several Arrow batches and chunks in each of two partitions."""
     n, rng = 200_000, np.random.default_rng(17)
     table = pa.table({"row": np.arange(n), "text": rng.zipf(1.5, n) % 50, "t": rng.permutation(n), "x": np.arange(n)})
-    options = asked(windows=[100, n], aggs={"n": monoids.count(), "s": monoids.sum("x"), "old": monoids.first("x")})
+    options = arguments(windows=[100, n], aggs={"n": monoids.count(), "s": monoids.sum("x"), "old": monoids.first("x")})
     got = rolling(frame(spark, table), **options).toArrow()
     assert got.sort_by("row").combine_chunks().equals(sash.rolling(table, **options).combine_chunks())
 
@@ -105,7 +105,7 @@ def test_large_stretches(spark):
 
 
 def test_every_column_passes_through(spark, small):
-    """Decimals, bytes, lists, structs, maps, variants and intervals come back as they were, beside the results."""
+    """Decimals, bytes, lists, structs, maps, variants and intervals come back unchanged, next to the results."""
     given = spark.sql("""
         SELECT id AS row, id % 3 AS k, id AS t, id * 2 AS x,
                CAST(id AS DECIMAL(38, 3)) AS price, CAST(CAST(id AS STRING) AS BINARY) AS bytes,
@@ -142,27 +142,27 @@ def test_the_schema_is_known_before_anything_runs(spark):
         "any": monoids.any("flag"),
         "d": monoids.hyperloglog("text"),
     }
-    got = rolling(frame(spark, table), **asked(aggs=aggs))
+    got = rolling(frame(spark, table), **arguments(aggs=aggs))
     kinds = {"n": "bigint", "mean": "double", "f": "struct<a:double,b:double>", "any": "boolean", "d": "bigint"}
     for name, kind in kinds.items():
         assert got.schema[f"{name}_30"].dataType.simpleString() == kind
-    assert_same(got.toArrow(), in_process(table, **asked(aggs=aggs)))
+    assert_same(got.toArrow(), in_process(table, **arguments(aggs=aggs)))
 
 
 def test_an_empty_dataframe(spark):
     """No rows give no rows, with all columns."""
     table = events(21).slice(0, 0)
-    got = rolling(frame(spark, table), **asked()).toArrow()
+    got = rolling(frame(spark, table), **arguments()).toArrow()
     assert got.num_rows == 0
-    assert got.column_names == sash.rolling(table, **asked()).column_names
+    assert got.column_names == sash.rolling(table, **arguments()).column_names
 
 
 def test_results_go_on_into_spark(spark):
     """The result is a DataFrame like any other: it can be filtered, joined, and asked again."""
     table = events(23, 60)
-    once = rolling(frame(spark, table), **asked(aggs=COUNT))
-    again = rolling(once.filter("n_30 > 1"), **asked(aggs={"top": monoids.max("n_30")}, windows=[300]))
-    kept = [row for row in in_process(table, **asked(aggs=COUNT)) if row["n_30"] > 1]
+    once = rolling(frame(spark, table), **arguments(aggs=COUNT))
+    again = rolling(once.filter("n_30 > 1"), **arguments(aggs={"top": monoids.max("n_30")}, windows=[300]))
+    kept = [row for row in in_process(table, **arguments(aggs=COUNT)) if row["n_30"] > 1]
     assert again.count() == len(kept)
     assert once.join(again.select("row", "top_300"), "row").count() == len(kept)
 
@@ -180,7 +180,7 @@ def test_a_users_compiled_monoid(spark, small):
     table = events(25)
     mine = Monoid.compiled(identity=0, combine=saturating, column="row")
     pair = Monoid.compiled(identity=(0, 0), combine=lambda a, b: (a[0] + b[0], max(a[1], b[1])), columns=("row", "t"))
-    options = asked(aggs={"mine": mine, "pair": pair, "n": monoids.count()})
+    options = arguments(aggs={"mine": mine, "pair": pair, "n": monoids.count()})
     assert_same(rolling(frame(spark, table), **options).toArrow(), in_process(table, **options))
 
 
@@ -198,17 +198,23 @@ def test_overflows_are_null_or_raise(spark):
 # --- refusals -------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no such key": ({"keys": ["nobody"]}, "keys: there is no column 'nobody'"),
-    "no such time": ({"time": "never"}, "time: there is no column 'never'"),
-    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, "aggs: there is no column 'nothing'"),
+    "no such key": ({"keys": ["nobody"]}, r"keys must name columns of df \(.*\), got 'nobody'"),
+    "no such time": ({"time": "never"}, r"time must name columns of df \(.*\), got 'never'"),
+    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, r"aggs must name columns of df \(.*\), got 'nothing'"),
     "a name that is none": ({"keys": [3]}, "keys: 3 is no name"),
     "text for a time": ({"time": "text"}, "time: the column 'text' holds string"),
     "a date for a time": ({"time": "day"}, "time: the column 'day' holds date32"),
     "a fraction for a key": ({"keys": "y"}, "keys: floats are no keys"),
     "a list for a key": ({"keys": "items"}, "keys: .* no key"),
-    "a map for a key": ({"keys": "pairs"}, "keys: the column 'pairs' holds map<int,int>"),
-    "a collated key": ({"keys": "collated"}, "keys: the column 'collated' has the collation UTF8_LCASE"),
-    "two columns of a name": ({"keys": "twice"}, "keys: df has 2 columns 'twice'"),
+    "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
+    "a collated key": (
+        {"keys": "collated"},
+        "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
+    ),
+    "two columns of a name": (
+        {"keys": "twice"},
+        "keys must name one column of df, got 'twice', which is the name of 2",
+    ),
     "a sum of text": ({"aggs": {"s": monoids.sum("text")}}, "aggs: the column 'text' holds string"),
     "no windows": ({"windows": []}, "windows: there are none"),
     "a month": ({"windows": ["1 month"], "time": "moment"}, "windows: '1 month' has no fixed length"),
@@ -216,7 +222,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no aggregates": ({"aggs": {}}, "aggs: {} names no aggregates"),
     "no monoid": ({"aggs": {"s": sum}}, "aggs: s is <built-in function sum>"),
     "a monoid without a column": ({"aggs": {"s": monoids.sum()}}, "aggs: s is sum"),
-    "a taken name": ({"aggs": {"taken": monoids.count()}}, "aggs: df has a column 'taken_30' already"),
+    "a taken name": (
+        {"aggs": {"taken": monoids.count()}},
+        "aggs must give results new names, but df has a column 'taken_30' already",
+    ),
     "an unknown side": ({"closed": "both"}, "closed: 'both' is not known"),
     "an unknown anchor": ({"per": "row"}, "per: 'row' is not known"),
 }
@@ -240,16 +249,18 @@ def test_mistakes_are_refused_at_the_call(odd, case):
     """Each in one sentence that names the argument, before Spark has run anything."""
     options, sentence = REFUSED[case]
     with pytest.raises(SashError, match=f"^{sentence}") as error:
-        rolling(odd, **({**asked(aggs=COUNT), **options}))
+        rolling(odd, **({**arguments(aggs=COUNT), **options}))
     assert "\n" not in str(error.value)
+    if " must " in sentence:
+        assert error.value.argument in options
 
 
 def test_what_is_no_dataframe_is_refused(spark):
     """Tables of other kinds, streams, and columns that Spark keeps from Python."""
-    with pytest.raises(SashError, match=r"^df: .* is no DataFrame"):
-        rolling(events(1), **asked())
-    with pytest.raises(SashError, match=r"^df: the column 'span' holds interval month"):
-        rolling(spark.sql("SELECT 1 AS t, array(INTERVAL 1 MONTH) AS span"), **asked(keys=[], aggs=COUNT))
+    with pytest.raises(SashError, match=r"^df must be a Spark DataFrame, got"):
+        rolling(events(1), **arguments())
+    with pytest.raises(SashError, match=r"^column 'span' of df holds interval month"):
+        rolling(spark.sql("SELECT 1 AS t, array(INTERVAL 1 MONTH) AS span"), **arguments(keys=[], aggs=COUNT))
 
 
 @pytest.mark.parametrize("name", monoids.EXAMPLES)

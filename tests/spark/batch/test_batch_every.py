@@ -1,4 +1,4 @@
-"""sash.spark.rolling at slide boundaries: in-process rolling's answers, wherever partitions and stretches are cut.
+"""sash.spark.rolling at slide boundaries: in-process rolling's answers, wherever partitions and chunks are cut.
 
 These need `every=` in `sash.rolling`.
 """
@@ -16,7 +16,7 @@ from sash import SashError, monoids
 from sash.keyed.spec import Asked
 from sash.spark import rolling, schema
 from sash.spark.batch import partition
-from sash.spark.batch.request import question_of
+from sash.spark.batch.request import request_of
 from support.spark_events import FOLDS, agree, events, frame, monoids_of
 
 # Sizes that are multiples of the slide, that are not, that leave gaps between windows, on grids of their own.
@@ -59,16 +59,16 @@ def through(table: pa.Table, options: dict[str, Any], batch: int) -> pa.Table:
         [spark_types.StructField(field.name, schema.spark_type(field.type)) for field in table.schema]
     )
     more = {name: value for name, value in options.items() if name not in ("keys", "time")}
-    question, _ = question_of(shape, Asked.of(keys=keys, time="t", **more))
+    request, _ = request_of(shape, Asked.of(keys=keys, time="t", **more))
     rows = table.sort_by([(name, "ascending") for name in [*keys, "t"]]).combine_chunks()
-    return pa.Table.from_batches(partition.answered(question, iter(rows.to_batches(max_chunksize=batch))))
+    return pa.Table.from_batches(partition.answers_of(request, iter(rows.to_batches(max_chunksize=batch))))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
 def test_any_cut_gives_the_boundaries_of_the_whole(monkeypatch, keys, grid, rows):
-    """Stretches of any size, the same key over many of them: no boundary twice, none left out."""
+    """Chunks of any size, the same key over many of them: no boundary twice, none left out."""
     monkeypatch.setattr(partition, "ROWS", rows)
     for seed in range(2):
         table = events(seed, 120, skewed=seed == 0)
@@ -79,7 +79,7 @@ def test_any_cut_gives_the_boundaries_of_the_whole(monkeypatch, keys, grid, rows
 @pytest.mark.parametrize("batch", [1, 7, 60])
 @pytest.mark.parametrize("limit", [1, 50])
 def test_rows_of_many_boundaries_go_a_few_at_a_time(monkeypatch, limit, batch):
-    """A stretch ends by how many boundaries it gives too, and the answers are the same."""
+    """The number of boundaries in a chunk is limited too, and the answers are the same."""
     given = []
     real = partition.rolling
 

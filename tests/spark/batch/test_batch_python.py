@@ -1,4 +1,4 @@
-"""Monoids that run in Python, on Spark's workers; Spark must be told what they give.
+"""Monoids that run in Python, on Spark's workers; they must declare what they return.
 
 These need monoids that run in Python in `sash.rolling`.
 """
@@ -30,23 +30,23 @@ def pairs() -> Monoid:
     )
 
 
-def asked(**aggs: Monoid) -> dict[str, Any]:
+def arguments(**aggs: Monoid) -> dict[str, Any]:
     return {"keys": ["text"], "time": "t", "windows": [30, 300], "aggs": aggs}
 
 
 def test_functions_travel_and_order_is_kept(spark, small):
     """Joined strings, which hide nothing: lost, repeated and reordered rows all show."""
     table = events(3, distinct=True, skewed=True)
-    options = asked(all=texts())
+    options = arguments(all=texts())
     got = rolling(frame(spark, table), **options)
     assert got.schema["all_30"].dataType.simpleString() == "string"
     assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
 
 
 def test_results_of_any_declared_type(spark, small):
-    """Lists come out as arrays, beside aggregates that the engine knows itself."""
+    """Lists come out as arrays, next to built-in aggregates."""
     table = events(5, 60, distinct=True)
-    options = asked(values=pairs(), n=sash.monoids.count())
+    options = arguments(values=pairs(), n=sash.monoids.count())
     got = rolling(frame(spark, table), **options)
     assert got.schema["values_30"].dataType.simpleString() == "array<bigint>"
     assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
@@ -55,5 +55,5 @@ def test_results_of_any_declared_type(spark, small):
 def test_a_type_that_is_not_known_is_asked_for(spark):
     """Spark plans before it runs, so that a result's type must be known then."""
     unsaid = Monoid(identity="", combine=lambda a, b: a + b, lift=str, column="x", name="texts")
-    with pytest.raises(SashError, match=r"^aggs: the type of all_30 is not known .* give its monoid returns="):
-        rolling(frame(spark, events(1, 5)), **asked(all=unsaid))
+    with pytest.raises(SashError, match=r"^aggs must declare the type of all_30, .* pass returns= to its monoid"):
+        rolling(frame(spark, events(1, 5)), **arguments(all=unsaid))

@@ -12,15 +12,15 @@ from sash import monoids
 from sash.keyed.spec import Asked
 from sash.spark import schema
 from sash.spark.batch import partition
-from sash.spark.batch.request import question_of
+from sash.spark.batch.request import request_of
 from support.spark_events import FOLDS, ORDERED, SIZES, assert_same, events, monoids_of, oracle
 
 OPTIONS: dict[str, Any] = {"windows": list(SIZES), "aggs": monoids_of(FOLDS), "per": "event", "on_error": "null"}
 
 
-def question(table: pa.Table, keys: list[str], **options: Any) -> partition.Question:
+def request(table: pa.Table, keys: list[str], **options: Any) -> partition.Request:
     shape = spark.StructType([spark.StructField(field.name, schema.spark_type(field.type)) for field in table.schema])
-    return question_of(shape, Asked.of(keys=keys, time="t", **(OPTIONS | options)))[0]
+    return request_of(shape, Asked.of(keys=keys, time="t", **(OPTIONS | options)))[0]
 
 
 def in_order(table: pa.Table, keys: list[str]) -> pa.Table:
@@ -36,20 +36,20 @@ def cut(table: pa.Table, rng: np.random.Generator) -> list[pa.RecordBatch]:
     return [batch for part in parts for batch in (part.to_batches() or [pa.RecordBatch.from_pylist([], part.schema)])]
 
 
-def through(asked_for: partition.Question, batches: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(list(partition.answered(asked_for, iter(batches))))
+def through(wanted: partition.Request, batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(list(partition.answers_of(wanted, iter(batches))))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
 @pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
 def test_any_cut_gives_the_answers_of_the_whole(monkeypatch, keys, closed, rows):
-    """Batches and stretches of any size, ties and keys across them: the brute force's answers."""
+    """Batches and chunks of any size, ties and keys across them: the brute force's answers."""
     monkeypatch.setattr(partition, "ROWS", rows)
     for seed in range(3):
         table = events(seed, 120, skewed=seed % 2 == 0, bad_times=seed % 3 == 0)
         table = in_order(table.filter(table["t"].is_valid()), keys)
-        got = through(question(table, keys, closed=closed), cut(table, np.random.default_rng(seed)))
+        got = through(request(table, keys, closed=closed), cut(table, np.random.default_rng(seed)))
         assert_same(got, oracle(table, keys, FOLDS, closed))
 
 
@@ -58,8 +58,8 @@ def test_order_is_kept(monkeypatch, rows):
     """A monoid that is not commutative, at distinct times."""
     monkeypatch.setattr(partition, "ROWS", rows)
     table = in_order(events(3, distinct=True, skewed=True), ["text"])
-    asked_for = question(table, ["text"], aggs=monoids_of(ORDERED))
-    assert_same(through(asked_for, cut(table, np.random.default_rng(3))), oracle(table, ["text"], ORDERED))
+    wanted = request(table, ["text"], aggs=monoids_of(ORDERED))
+    assert_same(through(wanted, cut(table, np.random.default_rng(3))), oracle(table, ["text"], ORDERED))
 
 
 def test_null_times_come_first_and_stay(monkeypatch):
@@ -70,7 +70,7 @@ def test_null_times_come_first_and_stay(monkeypatch):
     keys = table["text"].fill_null("~").to_pylist()
     times = table["t"].fill_null(-1).to_pylist()
     table = table.take(sorted(range(table.num_rows), key=lambda i: (keys[i], times[i])))
-    got = through(question(table, ["text"]), cut(table, np.random.default_rng(5)))
+    got = through(request(table, ["text"]), cut(table, np.random.default_rng(5)))
     assert_same(got, oracle(table, ["text"], FOLDS))
     assert 5 < nulls.sum() < 50
 
@@ -79,25 +79,25 @@ def test_a_key_of_ties_waits(monkeypatch):
     """Rows of one key and time are all answered alike, however many batches they fill."""
     monkeypatch.setattr(partition, "ROWS", 3)
     table = pa.table({"k": ["a"] * 50, "t": pa.array([1] + [7] * 48 + [9]), "x": [1] * 50})
-    asked_for = question(table, ["k"], aggs={"s": monoids.sum("x")}, windows=[5])
-    got = through(asked_for, table.to_batches(max_chunksize=2))
+    wanted = request(table, ["k"], aggs={"s": monoids.sum("x")}, windows=[5])
+    got = through(wanted, table.to_batches(max_chunksize=2))
     assert got["s_5"].to_pylist() == [1] + [48] * 48 + [49]
 
 
 @pytest.mark.parametrize("window", [10, 5_000])
-def test_what_is_held_is_bounded(window):
-    """Of a key that never ends the rows of its largest window are held, and as many new ones; none is lost."""
+def test_memory_is_bounded(window):
+    """Of an endless key the rows of its largest window are retained, and as many new ones; none is lost."""
     n, batch = 40_000, 100
     table = pa.table({"k": [1] * n, "t": np.arange(n), "x": np.ones(n, dtype=np.int64), "wide": ["w" * 50] * n})
-    asked_for = question(table, ["k"], aggs={"n": monoids.count()}, windows=[window])
-    stretch = partition.Events(partition.replace(asked_for, rows=500))
-    held, answered = [], []
+    wanted = request(table, ["k"], aggs={"n": monoids.count()}, windows=[window])
+    chunks = partition.EventChunks(partition.replace(wanted, rows=500))
+    retained, answered = [], []
     for part in table.to_batches(max_chunksize=batch):
-        answered += [out["n_" + str(window)] for out in stretch.take(part)]
-        context = 0 if stretch.context is None else stretch.context.num_rows
-        held.append(context + sum(rows.num_rows for rows in stretch.waiting))
-    answered += [out["n_" + str(window)] for out in stretch.end()]
-    assert max(held) <= 2 * max(window, 500) + 2 * batch
+        answered += [out["n_" + str(window)] for out in chunks.take(part)]
+        context = 0 if chunks.context is None else chunks.context.num_rows
+        retained.append(context + sum(rows.num_rows for rows in chunks.waiting))
+    answered += [out["n_" + str(window)] for out in chunks.end()]
+    assert max(retained) <= 2 * max(window, 500) + 2 * batch
     assert pa.concat_arrays(answered).to_pylist() == [min(i + 1, window) for i in range(n)]
 
 
@@ -115,19 +115,19 @@ def test_rows_are_computed_twice_at_most(monkeypatch):
     monkeypatch.setattr(partition, "ROWS", 100)
     n = 20_000
     table = pa.table({"k": [1] * n, "t": np.arange(n)})
-    through(question(table, ["k"], aggs={"n": monoids.count()}, windows=[n]), table.to_batches(max_chunksize=50))
+    through(request(table, ["k"], aggs={"n": monoids.count()}, windows=[n]), table.to_batches(max_chunksize=50))
     assert computed <= 3 * n
 
 
-def test_wide_rows_make_short_stretches(monkeypatch):
-    """A stretch ends by its bytes too."""
+def test_wide_rows_make_short_chunks(monkeypatch):
+    """The size of a chunk in bytes is limited too."""
     monkeypatch.setattr(partition, "BYTES", 10_000)
     table = pa.table({"k": [1] * 100, "t": range(100), "wide": ["w" * 1000] * 100})
-    asked_for = question(table, ["k"], aggs={"n": monoids.count()}, windows=[5])
-    stretch = partition.Events(asked_for)
-    given = [sum(out.num_rows for out in stretch.take(part)) for part in table.to_batches(max_chunksize=1)]
-    assert sum(given) > 80
-    assert max(given) <= 12
+    wanted = request(table, ["k"], aggs={"n": monoids.count()}, windows=[5])
+    chunks = partition.EventChunks(wanted)
+    answers = [sum(out.num_rows for out in chunks.take(part)) for part in table.to_batches(max_chunksize=1)]
+    assert sum(answers) > 80
+    assert max(answers) <= 12
 
 
 def test_times_at_the_ends_of_int64(monkeypatch):
@@ -135,8 +135,8 @@ def test_times_at_the_ends_of_int64(monkeypatch):
     monkeypatch.setattr(partition, "ROWS", 1)
     times = [-(2**63), -(2**63) + 1, 0, 2**63 - 2, 2**63 - 1]
     table = pa.table({"t": pa.array(times, pa.int64())})
-    asked_for = question(table, [], aggs={"n": monoids.count()}, windows=[2, 2**62 - 1])
-    got = through(asked_for, table.to_batches(max_chunksize=1))
+    wanted = request(table, [], aggs={"n": monoids.count()}, windows=[2, 2**62 - 1])
+    got = through(wanted, table.to_batches(max_chunksize=1))
     whole = sash.rolling(table, time="t", windows=[2, 2**62 - 1], aggs={"n": monoids.count()})
     assert got.to_pylist() == whole.to_pylist()
 
@@ -145,5 +145,5 @@ def test_no_batches_and_empty_ones():
     """An empty partition gives nothing."""
     table = events(1)
     empty = pa.RecordBatch.from_pylist([], table.schema)
-    assert list(partition.answered(question(table, ["text"]), iter([]))) == []
-    assert list(partition.answered(question(table, ["text"]), iter([empty, empty]))) == []
+    assert list(partition.answers_of(request(table, ["text"]), iter([]))) == []
+    assert list(partition.answers_of(request(table, ["text"]), iter([empty, empty]))) == []

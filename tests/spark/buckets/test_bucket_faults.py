@@ -148,7 +148,7 @@ def test_a_delete_whose_record_is_gone_does_not_bring_back_its_row(worker, monke
 
 
 def test_a_merge_between_a_cache_and_the_head_forces_a_rebuild(two_records):
-    """The record at which it stands is no longer there to go on from."""
+    """The last record that a cached stream includes is no longer in the log."""
     one = Single(ARRIVAL, protected=0)
     one.run(plain(1), worker=0)
     one.run(plain(2), worker=1)

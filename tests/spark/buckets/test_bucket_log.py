@@ -12,7 +12,7 @@ import pytest
 from sash import CorruptStateError, Monoid, monoids
 from sash.keyed.spec import Asked
 from sash.spark.stream import log
-from sash.spark.stream.cache import Cache, Kept
+from sash.spark.stream.cache import Cache, CachedStream
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.query import plan_of
@@ -28,7 +28,7 @@ OWN = Asking(emit="arrival", ids=int, retract=True)
 
 
 def own_plan(buckets: int = 1, **changed: Any) -> Plan:
-    """A plan with an aggregate of one's own, some of its words changed."""
+    """A plan with a custom aggregate, some of its arguments changed."""
     words = OWN.engine_words() | {"aggs": {"n": monoids.count(), "text": letters("x")}} | changed
     return plan_of(OWN.schema(), Asked.of(**words), buckets)
 
@@ -62,7 +62,9 @@ def test_the_state_of_another_definition_is_refused(changed):
     """Before anything is read or written, and with a sentence that says what to do."""
     one = half_full()
     before = one.store.committed
-    with pytest.raises(CorruptStateError, match=r"^checkpoint: it is that of another definition \(.*\); give .*\.$"):
+    with pytest.raises(
+        CorruptStateError, match=r"^The checkpoint was written with another definition \(.*\); use .*\.$"
+    ):
         one.become(own_plan(**changed)).run([event(12)])
     assert one.store.now == before
 
@@ -74,14 +76,16 @@ def test_the_state_of_a_newer_sash_is_refused(monkeypatch):
     with monkeypatch.context() as newer:
         newer.setattr(log, "VERSION", 2)
         one.store.now.head = head.to_bytes()
-    with pytest.raises(CorruptStateError, match=r"is of version 2, and this sash reads version 1; use the sash"):
+    with pytest.raises(
+        CorruptStateError, match=r"has state of version 2, but this version of sash reads version 1; use the version"
+    ):
         one.run([event(12)])
 
 
 @pytest.mark.parametrize("head", [b"", b"\0\0\0\0", b"\1\0\0\0" + b"1", b"\2\0\0\0" + b"{}", b"\xff\0\0\0" + b"{"])
 def test_a_head_that_is_none_is_refused(head):
     """Whatever the bytes are, there is a sentence."""
-    with pytest.raises(CorruptStateError, match=r"^checkpoint: the head of a bucket cannot be read"):
+    with pytest.raises(CorruptStateError, match=r"^The checkpoint has a bucket whose head cannot be read"):
         Head.from_bytes(head)
 
 
@@ -94,7 +98,7 @@ def test_a_head_comes_back_as_it_was():
 
 
 def test_one_definition_has_one_fingerprint():
-    """A monoid that is made anew is the same by its name and version, and a size by its name."""
+    """A monoid that is made again is the same by its name and version, and a size by its name."""
     one, other = (Monoid(identity=0, combine=lambda a, b: a + b, column="x", name="own", returns="int64") for _ in "ab")
     assert own_plan(aggs={"own": one}).fingerprint == own_plan(aggs={"own": other}).fingerprint
     assert own_plan(windows=["1h"]).fingerprint == own_plan(windows=[timedelta(hours=1)]).fingerprint
@@ -130,7 +134,7 @@ def test_lateness_may_shrink():
 
 @pytest.mark.parametrize("emit", ["arrival", "final", "update"])
 def test_large_records_are_split(emit, monkeypatch):
-    """A record holds no more than it may, and all of them together what one would; behind or anew, all is replayed."""
+    """A large mutation is split into records; a stream that is behind, or new, replays all of them."""
     monkeypatch.setattr(log, "RECORD_BYTES", 256)
     one = Single(Asking(aggs={**COMMUTATIVE, "text": ("letters", "x")}, emit=emit, sizes=(100,)))
     whole = Single(one.asking)
@@ -213,17 +217,17 @@ def test_what_is_expired_goes():
 # --- what stays in memory -------------------------------------------------------------------------
 
 
-def kept(size: int) -> Kept:
-    return Kept(SimpleNamespace(bytes_held=size), 0, 0)
+def cached(size: int) -> CachedStream:
+    return CachedStream(SimpleNamespace(nbytes=size), 0, 0)
 
 
 def test_the_least_recently_used_goes_first():
     """What is taken out and put back is the newest again."""
     cache = Cache(limit=100)
     for name in "abc":
-        cache.put(name, kept(30))
+        cache.put(name, cached(30))
     cache.put("a", cache.take("a"))
-    cache.put("d", kept(30))
+    cache.put("d", cached(30))
     assert [name for name in "abcd" if cache.take(name) is not None] == ["a", "c", "d"]
 
 
@@ -232,13 +236,13 @@ def test_the_cache_stays_below_its_limit():
     cache = Cache(limit=100)
     sizes = np.random.default_rng(1).integers(1, 60, 200).tolist()
     for name, size in enumerate(sizes):
-        cache.put(name % 17, kept(size))
+        cache.put(name % 17, cached(size))
         held = {name: cache.take(name) for name in range(17)}
         there = {name: one for name, one in held.items() if one is not None}
-        assert sum(one.stream.bytes_held for one in there.values()) <= 100
+        assert sum(one.stream.nbytes for one in there.values()) <= 100
         for name, one in there.items():
             cache.put(name, one)
-    cache.put("large", kept(1000))
+    cache.put("large", cached(1000))
     assert cache.take("large") is not None
     assert cache.take(0) is None
 

@@ -55,9 +55,9 @@ def play(test: Callable[..., None]) -> Callable[[], None]:
     return test
 
 
-def followed(name: str, stream: streams.Stream, seed: int, delay_ms: int, **asked: Any) -> Trial:
+def followed(name: str, stream: streams.Stream, seed: int, delay_ms: int, **options: Any) -> Trial:
     RAN.add(name)
-    trial = Trial(Asking(**asked), seed, delay_ms)
+    trial = Trial(Asking(**options), seed, delay_ms)
     for rows in stream:
         trial.batch(rows)
     trial.end()
@@ -74,8 +74,8 @@ def followed(name: str, stream: streams.Stream, seed: int, delay_ms: int, **aske
 def test_plain_rows(batches, seed, delay, emit, lateness, late, closed):
     """Rows without ids in any order, with aggregates for which order does not matter; some carry a column."""
     carry = ("c",) if emit != "arrival" else ()
-    asked = {"emit": emit, "lateness": lateness, "late": late, "closed": closed, "carry": carry}
-    followed("test_plain_rows", streams.plain(batches), seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "late": late, "closed": closed, "carry": carry}
+    followed("test_plain_rows", streams.plain(batches), seed, delay, **options)
 
 
 @play
@@ -83,8 +83,8 @@ def test_plain_rows(batches, seed, delay, emit, lateness, late, closed):
 @given(streams.BATCHES, SEEDS, DELAYS, EMIT, LATENESS, CLOSED, AGGS)
 def test_distinct_times(batches, seed, delay, emit, lateness, closed, aggs):
     """Where order matters, distinct times give it."""
-    asked = {"emit": emit, "lateness": lateness, "closed": closed, "aggs": aggs}
-    followed("test_distinct_times", streams.distinct(batches), seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "aggs": aggs}
+    followed("test_distinct_times", streams.distinct(batches), seed, delay, **options)
 
 
 @play
@@ -92,8 +92,8 @@ def test_distinct_times(batches, seed, delay, emit, lateness, closed, aggs):
 @given(streams.BATCHES, SEEDS, DELAYS, EMIT, LATENESS, LATE, IDS, AGGS)
 def test_ids(batches, seed, delay, emit, lateness, late, ids, aggs):
     """Where order matters, ids give it; a row that is repeated counts once."""
-    asked = {"emit": emit, "lateness": lateness, "late": late, "ids": ids, "aggs": aggs, "carry": ("c",)}
-    followed("test_ids", streams.identified(batches, ids, deletes=False), seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "late": late, "ids": ids, "aggs": aggs, "carry": ("c",)}
+    followed("test_ids", streams.identified(batches, ids, deletes=False), seed, delay, **options)
 
 
 @play
@@ -101,8 +101,8 @@ def test_ids(batches, seed, delay, emit, lateness, late, ids, aggs):
 @given(streams.BATCHES, SEEDS, DELAYS, EMIT, LATENESS, CLOSED, IDS, AGGS)
 def test_retractions(batches, seed, delay, emit, lateness, closed, ids, aggs):
     """A delete wins over its insert, whichever came first, and whatever happened between them."""
-    asked = {"emit": emit, "lateness": lateness, "closed": closed, "ids": ids, "retract": True, "aggs": aggs}
-    followed("test_retractions", streams.identified(batches, ids, deletes=True), seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "ids": ids, "retract": True, "aggs": aggs}
+    followed("test_retractions", streams.identified(batches, ids, deletes=True), seed, delay, **options)
 
 
 @play
@@ -111,8 +111,8 @@ def test_retractions(batches, seed, delay, emit, lateness, closed, ids, aggs):
 def test_retractions_without_ids(batches, seed, delay, emit, lateness, closed):
     """A delete takes one row that is equal; a row may come again after it."""
     stream = streams.blind(batches, single=emit == "update")
-    asked = {"emit": emit, "lateness": lateness, "closed": closed, "retract": True}
-    followed("test_retractions_without_ids", stream, seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "retract": True}
+    followed("test_retractions_without_ids", stream, seed, delay, **options)
 
 
 # --- a result for each boundary -------------------------------------------------------------------
@@ -132,8 +132,8 @@ def test_panes(batches, seed, delay, emit, lateness, grid):
 @given(streams.BATCHES, SEEDS, DELAYS, LATER, LATENESS, LATE, GRIDS, AGGS)
 def test_boundaries_of_distinct_times(batches, seed, delay, emit, lateness, late, grid, aggs):
     """Rows are kept one by one where order matters."""
-    asked = {"emit": emit, "lateness": lateness, "late": late, "aggs": aggs, **grid}
-    trial = followed("test_boundaries_of_distinct_times", streams.distinct(batches), seed, delay, **asked)
+    options = {"emit": emit, "lateness": lateness, "late": late, "aggs": aggs, **grid}
+    trial = followed("test_boundaries_of_distinct_times", streams.distinct(batches), seed, delay, **options)
     assert not trial.play.plan.merges
 
 
@@ -142,9 +142,9 @@ def test_boundaries_of_distinct_times(batches, seed, delay, emit, lateness, late
 @given(streams.BATCHES, SEEDS, DELAYS, LATER, LATENESS, GRIDS, IDS, st.booleans(), AGGS)
 def test_boundaries_with_ids(batches, seed, delay, emit, lateness, grid, ids, deletes, aggs):
     """Repeats, deletes, windows that become empty and full again."""
-    asked = {"emit": emit, "lateness": lateness, "ids": ids, "retract": deletes, "aggs": aggs, **grid}
+    options = {"emit": emit, "lateness": lateness, "ids": ids, "retract": deletes, "aggs": aggs, **grid}
     stream = streams.identified(batches, ids, deletes)
-    followed("test_boundaries_with_ids", stream, seed, delay, **asked)
+    followed("test_boundaries_with_ids", stream, seed, delay, **options)
 
 
 @play

@@ -19,7 +19,7 @@ from sash.keyed.panes import RECORD
 from sash.keyed.spec import Asked
 from sash.spark.stream import packing
 from sash.spark.stream.bucket_ids import labels
-from sash.spark.stream.packing import END, PACKED, pack, result_bytes, unpack, unpacked
+from sash.spark.stream.packing import END, PACKED, pack, result_bytes, unpack, unpack_rows
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.query import plan_of
 from support.buckets import elsewhere
@@ -79,8 +79,8 @@ def test_nothing_is_packed_of_nothing(asking):
     assert list(pack(plan, iter([]))) == []
     assert list(pack(plan, iter([pa.RecordBatch.from_pylist([], schema=plan.schema)] * 3))) == []
     assert list(pack(plan, iter(empty.to_batches()))) == []
-    assert unpacked(plan, []).schema == unpacked(plan, [b""]).schema == plan.packed
-    assert unpacked(plan, [b"", b""]).num_rows == 0
+    assert unpack_rows(plan, []).schema == unpack_rows(plan, [b""]).schema == plan.packed
+    assert unpack_rows(plan, [b"", b""]).num_rows == 0
 
 
 def test_packed_rows_are_as_spark_was_told():
@@ -96,7 +96,7 @@ def test_bad_rows_are_counted_once():
     packed = packed_rows(NAMED, rows)
     assert sum(row["bad_times"] for row in packed) == 2
     assert sum(row["bad_ids"] for row in packed) == 1
-    assert unpacked(NAMED.plan(), [row["data"] for row in packed]).num_rows == 2
+    assert unpack_rows(NAMED.plan(), [row["data"] for row in packed]).num_rows == 2
 
 
 @pytest.mark.parametrize("asking", [ROWS, NAMED, PANES])
@@ -126,24 +126,24 @@ def test_rows_keep_their_order():
     """Rows of one bucket stand in it as they came."""
     plan = ROWS.plan(1)
     times = random.Random(1).choices(range(50), k=40)
-    rows = unpacked(plan, [row["data"] for row in packed_rows(ROWS, plain(*times), plan)])
+    rows = unpack_rows(plan, [row["data"] for row in packed_rows(ROWS, plain(*times), plan)])
     assert [row["t"] for row in rows_of(rows)] == times
 
 
 def test_small_batches_are_packed_together(monkeypatch):
     """Arrow batches of a map task are joined until they are worth it."""
-    monkeypatch.setattr(packing, "_TOGETHER", 10)
+    monkeypatch.setattr(packing, "_CHUNK_ROWS", 10)
     plan = ROWS.plan(1)
     table = ROWS.table(plain(*range(25))).select(plan.schema.names)
     packed = [row for batch in pack(plan, iter(table.to_batches(max_chunksize=4))) for row in batch.to_pylist()]
-    assert [unpacked(plan, [row["data"]]).num_rows for row in packed] == [12, 12, 1]
+    assert [unpack_rows(plan, [row["data"]]).num_rows for row in packed] == [12, 12, 1]
 
 
 def test_rows_travel_as_panes():
     """One record for each key and pane, which says of how many rows it is."""
     plan = PANES.plan(1)
     rows = [*plain(0, 1, 3, 4, 9, 8, 11, 10), {**event(2, named=False), "k": None}]
-    panes = unpacked(plan, [row["data"] for row in packed_rows(PANES, rows, plan)])
+    panes = unpack_rows(plan, [row["data"] for row in packed_rows(PANES, rows, plan)])
     assert panes.column_names == ["k", "t", RECORD]
     counted = {(row["k"], row["t"]): int.from_bytes(row[RECORD][8:16], "little") for row in rows_of(panes)}
     assert counted == {("a", 0): 3, ("a", 4): 1, ("a", 8): 4, (None, 0): 1}

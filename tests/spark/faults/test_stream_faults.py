@@ -1,7 +1,7 @@
 """Streams that are disturbed: no row is lost, none counts twice, and the last revisions are those of the brute force.
 
 Workers and drivers are killed, so each session is a process of its own, `fault_program`. Two are enough: one worker
-with one partition, where every scenario is certain, and one stream that is killed and goes on elsewhere.
+with one partition, where every scenario is certain, and one stream that is killed and resumes elsewhere.
 """
 
 import json
@@ -48,7 +48,7 @@ def alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def restarted(tmp_path_factory):
-    """A stream whose driver is killed twice and goes on with more cores, and then in two executors."""
+    """A stream whose driver is killed twice and resumes with more cores, and then in two executors."""
     folder = tmp_path_factory.mktemp("restarted")
     program.begun(folder, streams.stream(16, 100, 6, ties=True))
     drawn = random.Random(16)
@@ -96,7 +96,7 @@ def check(folder: Path, case: Case) -> None:
 
 
 def test_a_worker_killed_between_state_writes(alone):
-    """Nothing is tried again: the query fails, and goes on when it is started again."""
+    """Nothing is retried: the query fails, and resumes when it is started again."""
     folder = alone / "killed_workers"
     assert said(folder)["failures"] == len(list(folder.glob("killed-*"))) == 2
     assert len({line["worker"] for line in journal_in(folder)}) == 3
@@ -148,19 +148,18 @@ def test_a_delete_whose_record_was_dropped(alone):
 
 
 def test_another_definition_over_a_checkpoint(alone):
-    """Other windows and another version of a monoid are refused in a sentence; the right ones go on."""
+    """Other windows and another version of a monoid are refused in a sentence; the right ones resume."""
     folder = alone / "changed"
     for what in ("windows", "version"):
-        assert "checkpoint: it is that of another definition" in said(folder)[what]
+        assert "The checkpoint was written with another definition" in said(folder)[what]
     assert said(folder)["failures"] == 0
     check(folder, program.UPDATE)
 
 
 def test_a_newer_state_format(alone):
-    """A checkpoint of a version to come is refused in a sentence."""
-    assert (
-        "checkpoint: its state is of version 2, and this sash reads version 1" in said(alone / "newer_format")["error"]
-    )
+    """A checkpoint of a later version is refused in a sentence."""
+    message = "The checkpoint has state of version 2, but this version of sash reads version 1"
+    assert message in said(alone / "newer_format")["error"]
 
 
 # --- many -----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from support.upsert_rows import put_files
 
 MODULES = {"sqlite3": sqlite3, "duckdb": duckdb}
 
-# Each run kills itself and its JVM at a moment of micro-batch `at`; the next goes on from the checkpoint.
+# Each run kills itself and its JVM at a moment of micro-batch `at`; the next resumes from the checkpoint.
 KILLED = """
 import os, signal, sys
 from pathlib import Path

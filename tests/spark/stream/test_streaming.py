@@ -63,7 +63,9 @@ class Run:
         parts = []
         for name, case in self.cases.items():
             table = pa.Table.from_pylist(case.in_time(self.batches), schema=streams.SCHEMA)
-            parts.append(streams.as_text(name, rolling(self.spark.createDataFrame(table, streams.DDL), **case.asked)))
+            parts.append(
+                streams.as_text(name, rolling(self.spark.createDataFrame(table, streams.DDL), **case.arguments))
+            )
         texts = together(parts).collect()
         return {name: streams.as_rows([text for text in texts if text["name"] == name]) for name in self.cases}
 
@@ -76,7 +78,9 @@ def run(spark: SparkSession, folder: Path, batches: list[list[streams.Row]], cas
     """Run one query for all cases in two goes: in between its state is looked at, and then it starts again."""
     streams.write(folder / "in", batches[:3])
     rows = streams.read(spark, folder / "in")
-    results = together([streams.as_text(name, rolling(rows, **case.asked, buckets=3)) for name, case in cases.items()])
+    results = together(
+        [streams.as_text(name, rolling(rows, **case.arguments, buckets=3)) for name, case in cases.items()]
+    )
     counted = go(results, folder)
     checkpoint = str(folder / "checkpoint")
     buckets, held = inspect(checkpoint, spark=spark), inspect(checkpoint, rows=True, operator=1, spark=spark)
@@ -158,8 +162,10 @@ def test_metrics_read_what_spark_connect_tells():
     """There the row that was observed comes as its values and its schema, and the same numbers are found."""
     rows = [[{"rows_in": 30, "hits": 3}.get(name, 0) for name in COUNTERS], [10] + [0] * (len(COUNTERS) - 1)]
     counts = {"counts": rows}, {"values": [rows], "schema": {"fields": [{"name": "counts"}]}}
-    told = [{"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts]
-    query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in told])
+    progresses = [
+        {"batchId": 5, "durationMs": {"triggerExecution": 500}, "observedMetrics": {"sash_ab": c}} for c in counts
+    ]
+    query = SimpleNamespace(recentProgress=[SimpleNamespace(json=json.dumps(progress)) for progress in progresses])
     classic, connect = metrics(query)
     assert classic == connect
     assert (connect["rows_in"], connect["late"], connect["hits"], connect["rows_per_second"]) == (40, 0, 3, 80.0)
@@ -219,35 +225,44 @@ def endless(spark):
     return given.selectExpr(*columns, "value AS n_1h").withWatermark("t", "1 minute")
 
 
-def asked(**words: Any) -> dict[str, Any]:
+def arguments(**words: Any) -> dict[str, Any]:
     aggs = {"n": monoids.count(), "s": monoids.sum("x")}
     return {"keys": ["text"], "time": "t", "windows": ["2h"], "aggs": aggs, "emit": "update"} | words
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no such key": ({"keys": ["nobody"]}, "keys: there is no column 'nobody'"),
-    "no such time": ({"time": "never"}, "time: there is no column 'never'"),
-    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, "aggs: there is no column 'nothing'"),
-    "no such id": ({"id": "nobody"}, "id: there is no column 'nobody'"),
-    "nothing to carry": ({"carry": ["nobody"]}, "carry: there is no column 'nobody'"),
-    "a watermark on another": ({"time": "other"}, "df: it has no watermark on 'other', .*withWatermark"),
-    "text for a time": ({"time": "text"}, "time: the column 'text' holds string; give timestamps"),
+    "no such key": ({"keys": ["nobody"]}, r"keys must name columns of df \(.*\), got 'nobody'"),
+    "no such time": ({"time": "never"}, r"time must name columns of df \(.*\), got 'never'"),
+    "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, r"aggs must name columns of df \(.*\), got 'nothing'"),
+    "no such id": ({"id": "nobody"}, r"id must name columns of df \(.*\), got 'nobody'"),
+    "nothing to carry": ({"carry": ["nobody"]}, r"carry must name columns of df \(.*\), got 'nobody'"),
+    "a watermark on another": ({"time": "other"}, "df must have a watermark on 'other', .*withWatermark"),
+    "text for a time": ({"time": "text"}, "column 'text' must hold timestamps to be the time of a stream, got string"),
     "a fraction for a key": ({"keys": "y"}, "keys: floats are no keys"),
-    "a map for a key": ({"keys": "pairs"}, "keys: the column 'pairs' holds map<int,int>"),
-    "a collated key": ({"keys": "collated"}, "keys: the column 'collated' has the collation UTF8_LCASE"),
-    "a map for an id": ({"id": "pairs"}, "id: the column 'pairs' holds map<int,int>"),
+    "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
+    "a collated key": (
+        {"keys": "collated"},
+        "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
+    ),
+    "a map for an id": ({"id": "pairs"}, "id must name columns of .*, but 'pairs' holds map<int,int>"),
     "a sum of text": ({"aggs": {"s": monoids.sum("text")}}, "aggs: the column 'text' holds string"),
     "no monoid": ({"aggs": {"s": sum}}, "aggs: s is <built-in function sum>"),
     "no aggregates": ({"aggs": None}, "aggs: None names no aggregates"),
     "results of any type": (
         {"aggs": {"p": Monoid(identity=0, combine=max, column="x")}},
-        "aggs: the type of p_2h is not known before it runs; give its monoid returns=",
+        "aggs must declare the type of p_2h, because Spark plans before it runs; pass returns= to its monoid",
     ),
-    "no boolean": ({"retract": "x"}, "retract: 'x' holds int64; give booleans"),
-    "no condition": ({"retract": "x + 1"}, r"retract: 'x \+ 1' holds bigint; give booleans"),
-    "nothing that can be read": ({"retract": "x = ("}, r"retract: 'x = \(' is neither a column nor a condition"),
-    "a condition on nothing": ({"retract": "nobody = 3"}, "retract: 'nobody = 3' is neither a column nor a condition"),
-    "a number of deletes": ({"retract": 3}, "retract: 3 is neither a column nor a condition"),
+    "no boolean": ({"retract": "x"}, "retract must hold booleans, but 'x' holds bigint"),
+    "no condition": ({"retract": "x + 1"}, r"retract must hold booleans, but 'x \+ 1' holds bigint"),
+    "nothing that can be read": (
+        {"retract": "x = ("},
+        r"retract must be a column or a condition over the columns of df, got 'x = \('",
+    ),
+    "a condition on nothing": (
+        {"retract": "nobody = 3"},
+        "retract must be a column or a condition over the columns of df, got 'nobody = 3'",
+    ),
+    "a number of deletes": ({"retract": 3}, "retract must be a column or a condition, got 3"),
     "unknown emission": ({"emit": "sometimes"}, "emit: 'sometimes' is not known"),
     "unknown anchor": ({"per": "row"}, "per: 'row' is not known"),
     "unknown fate": ({"late": "keep"}, "late: 'keep' is not known"),
@@ -266,15 +281,17 @@ def test_mistakes_are_refused_at_the_call(endless, case):
     """Each in one sentence that names the argument, before anything has started."""
     words, sentence = REFUSED[case]
     with pytest.raises(SashError, match=f"^{sentence}") as error:
-        rolling(endless, **asked(**words))
+        rolling(endless, **arguments(**words))
     assert "\n" not in str(error.value)
+    if " must " in sentence:
+        assert error.value.argument in {*words, "df"}
 
 
 def test_a_stream_needs_a_watermark(spark):
     """The error says how to add one."""
     rows = spark.readStream.format("rate").load()
-    with pytest.raises(SashError, match=r'give df\.withWatermark\("timestamp", "10 minutes"\)'):
-        rolling(rows, **asked(keys=[], time="timestamp", aggs={"n": monoids.count()}))
+    with pytest.raises(SashError, match=r'call df\.withWatermark\("timestamp", "10 minutes"\)'):
+        rolling(rows, **arguments(keys=[], time="timestamp", aggs={"n": monoids.count()}))
 
 
 def test_the_schema_is_known_before_it_starts(endless):
@@ -282,21 +299,24 @@ def test_the_schema_is_known_before_it_starts(endless):
     sketches = {"d": monoids.theta("text"), "raw": monoids.theta("text", as_bytes=True), "q": monoids.kll("y", q=[0.5])}
     sketches |= {"often": monoids.frequent_items("text")}
     shapes = {
-        "final": (asked(emit="final", carry=["flag"]), "text:string,t:timestamp,flag:boolean,n_2h:bigint,s_2h:bigint"),
+        "final": (
+            arguments(emit="final", carry=["flag"]),
+            "text:string,t:timestamp,flag:boolean,n_2h:bigint,s_2h:bigint",
+        ),
         "update": (
-            asked(id="x"),
+            arguments(id="x"),
             "text:string,t:timestamp,x:bigint,n_2h:bigint,s_2h:bigint,revision:bigint,deleted:boolean",
         ),
         "arrival": (
-            asked(emit="arrival", late="emit"),
+            arguments(emit="arrival", late="emit"),
             endless.schema.simpleString()[7:-1] + ",n_2h:bigint,s_2h:bigint,late:boolean",
         ),
         "every": (
-            asked(every="1 minute", emit="final"),
+            arguments(every="1 minute", emit="final"),
             "text:string,window_start:timestamp,window_end:timestamp,n_2h:bigint,s_2h:bigint",
         ),
         "sketches": (
-            asked(aggs=sketches, emit="final"),
+            arguments(aggs=sketches, emit="final"),
             "text:string,t:timestamp,d_2h:double,raw_2h:binary,q_2h:array<double>,"
             "often_2h:array<struct<item:string,estimate:bigint>>",
         ),
@@ -308,7 +328,7 @@ def test_the_schema_is_known_before_it_starts(endless):
 
 
 def test_spark_reads_the_bytes_of_sketches(spark):
-    """Theta and KLL sketches go on into Spark's own functions, and join with sketches that Spark made."""
+    """Spark's own functions read Theta and KLL sketches, and join them with sketches that Spark made."""
     rows = spark.range(60).select((F.col("id") % 2).alias("k"), F.timestamp_seconds("id").alias("t"), "id")
     rows = rows.withColumns({"x": F.col("id") % 7, "y": F.col("id").cast("double")})
     aggs = {"d": monoids.theta("x", as_bytes=True), "q": monoids.kll("y", as_bytes=True)}

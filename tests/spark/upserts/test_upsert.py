@@ -22,7 +22,7 @@ def rows_of(table):
 
 
 def rows_in(path, table="totals"):
-    """Give what the view of an SQLite table shows, its instants as instants again."""
+    """Return the rows of the view of an SQLite table, with instants parsed."""
     with closing(sqlite3.connect(path)) as database:
         found = database.execute(f"SELECT card, ts, id, total, revision FROM {table}").fetchall()
     return {(card, datetime.fromisoformat(ts).replace(tzinfo=UTC), *rest) for card, ts, *rest in found}
@@ -120,7 +120,7 @@ def test_nobody_reads_the_directory_by_mistake(spark, tmp_path):
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
 def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name):
-    """The sink has committed and Spark has not: the batch that comes again is known, and the stream goes on."""
+    """The sink has committed and Spark has not: the repeated batch is skipped, and the stream continues."""
     put_files(tmp_path, [range(number + 1) for number in range(3)])
     sink = upsert(tmp_path / name, **COUNTS, **({} if name == "t" else {"table": "totals"}))
     seen = []
@@ -144,14 +144,14 @@ def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
-def test_a_query_that_counts_anew_is_refused_the_target_of_another(spark, tmp_path, name):
+def test_a_query_that_restarts_revisions_is_refused_the_target_of_another(spark, tmp_path, name):
     """Its first revisions would lose against the old ones in silence; shared=True takes that on."""
     options = {} if name == "t" else {"table": "totals"}
     for place in ("one", "two"):
         put_files(tmp_path / place, [[1]])
     sink = upsert(tmp_path / name, **COUNTS, **options)
     assert counts(spark, tmp_path / "one", sink).awaitTermination(120)
-    with pytest.raises(StreamingQueryException, match="counts its revisions anew; give a new target, or shared=True"):
+    with pytest.raises(StreamingQueryException, match="restarts its revisions; use a new target, or shared=True"):
         counts(spark, tmp_path / "two", sink).awaitTermination(120)
     sharing = upsert(tmp_path / name, **COUNTS, **options, shared=True)
     assert counts(spark, tmp_path / "two", sharing).awaitTermination(120)
@@ -170,7 +170,9 @@ def test_writers_exclude_each_other(spark, tmp_path):
     upsert(tmp_path / "t", **names)(rows, 0)
     with closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ConcurrentUseError, match="is being written by another; stop it, or give a longer wait"):
+        with pytest.raises(
+            ConcurrentUseError, match="is being written by another writer; stop it, or pass a longer wait"
+        ):
             upsert(tmp_path / "t.db", table="t", **names)(rows, 0)
 
 
@@ -181,34 +183,45 @@ def test_writers_exclude_each_other(spark, tmp_path):
             7,
             {},
             KindError,
-            "target: 7 is no path; give a directory, an SQLite file such as results.sqlite, or connect=.",
+            "target must be a directory or an SQLite file such as results.sqlite, got 7.",
         ),
         (
             "jdbc:postgresql://host/db",
             {},
             UnsupportedError,
-            "target: 'jdbc:postgresql://host/db' is no path, and a database is reached from Python; give connect=, a",
+            "target must be a path, got 'jdbc:postgresql://host/db'; for a database pass connect=, a function",
         ),
-        ("postgresql://host/db", {}, UnsupportedError, "target: 'postgresql://host/db' is no path, and a database is"),
-        ("s3://bucket/t", {}, UnsupportedError, "target: 's3://bucket/t' cannot be renamed or committed as a whole"),
-        ("t", {"keys": []}, ArgumentError, "keys: [] is no list of different columns; give their names."),
-        ("t", {"keys": ["a", "a"]}, ArgumentError, "keys: ['a', 'a'] is no list of different columns"),
-        ("t", {"partition_by": ["day"]}, ArgumentError, "partition_by: 'day' is not among the keys"),
-        ("t", {"buckets": 0}, ArgumentError, "buckets: 0 is out of range; give a whole number from 1 to 1000000."),
-        ("t", {"keep": 0}, ArgumentError, "keep: 0 is out of range; give a whole number of at least 1."),
+        ("postgresql://host/db", {}, UnsupportedError, "target must be a path, got 'postgresql://host/db'; for a"),
+        (
+            "s3://bucket/t",
+            {},
+            UnsupportedError,
+            "target must be an SQLite file, or a directory on a file system that the driver and executors share, got "
+            "'s3://bucket/t', where files cannot be renamed atomically",
+        ),
+        ("t", {"keys": []}, ArgumentError, "keys must be distinct column names, got []."),
+        ("t", {"keys": ["a", "a"]}, ArgumentError, "keys must be distinct column names, got ['a', 'a']"),
+        (
+            "t",
+            {"partition_by": ["day"]},
+            ArgumentError,
+            "partition_by must be among the keys, or rows could change partition, got 'day'",
+        ),
+        ("t", {"buckets": 0}, ArgumentError, "buckets must be an integer from 1 to 1000000, got 0."),
+        ("t", {"keep": 0}, ArgumentError, "keep must be an integer of at least 1, got 0."),
         ("t", {"wait": "soon"}, ArgumentError, "wait: 'soon' is no duration"),
         (
             "t",
             {"table": "x"},
             ArgumentError,
-            "table: 'x' needs connect, or an SQLite target such as results.sqlite; leave it out.",
+            "table must be omitted without connect or an SQLite target such as results.sqlite, got 'x'.",
         ),
-        ("t.db", {}, ArgumentError, "table: None is no name; give that of the table in"),
+        ("t.db", {}, ArgumentError, "table must be the name of the table in"),
         (
             "t.db",
             {"table": "x", "buckets": 2},
             ArgumentError,
-            "partition_by, buckets: a table of a database has no parts",
+            "buckets must be omitted for a database, got 2.",
         ),
     ],
 )
@@ -216,21 +229,28 @@ def test_wrong_arguments_are_named_at_the_call(target, options, kind, said):
     with pytest.raises(kind) as raised:
         upsert(target, **{"keys": ["k"], **options})
     assert str(raised.value).startswith(said)
+    assert raised.value.argument == said.split()[0] or " must " not in said
 
 
 def test_rows_that_do_not_fit_are_refused(spark, tmp_path):
     """At the first micro-batch, or before the query starts by `check`."""
     rows = spark.createDataFrame([], "k int, x double, revision long, deleted boolean")
     cases = [
-        ({"keys": ["nope"]}, "keys: there is no column 'nope'; the rows have k, x, revision, deleted."),
-        ({"keys": ["x"]}, "keys: 'x' holds double, which has no stable equality; give columns of numbers without"),
-        ({"keys": ["k"], "revision": "x"}, "revision: 'x' holds double; give a column of whole numbers, or None."),
-        ({"keys": ["k"], "deleted": "x"}, "deleted: 'x' holds double; give a column of booleans, or None."),
+        ({"keys": ["nope"]}, "keys must name columns of the rows (k, x, revision, deleted), got 'nope'."),
+        (
+            {"keys": ["x"]},
+            "keys must hold integers, decimals, text, times, booleans or bytes, which have a stable equality, but "
+            "column 'x' holds double.",
+        ),
+        ({"keys": ["k"], "revision": "x"}, "revision must hold integers, but column 'x' holds double."),
+        ({"keys": ["k"], "deleted": "x"}, "deleted must hold booleans, but column 'x' holds double."),
     ]
     for options, said in cases:
         with pytest.raises(SashError) as raised:
             upsert(tmp_path / "t", **options).check(rows.schema)
         assert str(raised.value).startswith(said)
+        assert raised.value.argument == said.split()[0]
+        assert raised.value.column in ("nope", "x")
 
 
 @pytest.mark.parametrize("name", ["t", "t.db"])
@@ -240,15 +260,15 @@ def test_a_target_stays_what_it_was_made(spark, tmp_path, name):
     rows = spark.createDataFrame([(1, 2, 3, False)], "k int, j int, revision long, deleted boolean")
     upsert(tmp_path / name, keys="k", **table)(rows, 0)
     with pytest.raises(
-        ArgumentError, match=r"keys: \('k', 'j'\) is not what .* was made with, \('k',\); give that, or a new"
+        ArgumentError, match=r"keys must be \('k',\), with which .* was created, got \('k', 'j'\); or use a new"
     ):
         upsert(tmp_path / name, keys=["k", "j"], **table)(rows, 1)
     with pytest.raises(
-        ArgumentError, match="has the column 'j' as int, the rows have it as bigint; give rows of the same"
+        ArgumentError, match="has the column 'j' as int, but the rows have it as bigint; write rows with the same"
     ):
         upsert(tmp_path / name, keys="k", **table)(rows.withColumn("j", rows.j.cast("long")), 1)
     if name == "t":
-        with pytest.raises(ArgumentError, match=r"buckets: 3 is not what .* was made with, 16; give that"):
+        with pytest.raises(ArgumentError, match=r"buckets must be 16, with which .* was created, got 3; or use a new"):
             upsert(tmp_path / name, keys="k", buckets=3)(rows, 1)
 
 
@@ -257,18 +277,22 @@ def test_places_that_are_no_target(spark, tmp_path):
     names = {"keys": "k", "revision": None, "deleted": None}
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file.txt").touch()
-    with pytest.raises(ArgumentError, match=r"holds 'file\.txt' and no manifest; give a new or empty directory"):
+    with pytest.raises(
+        ArgumentError, match=r"must be a new or empty directory, got .*, which has 'file\.txt' and no manifest"
+    ):
         upsert(tmp_path / "other", **names)(rows, 0)
-    with pytest.raises(ArgumentError, match="cannot be made a directory"):
+    with pytest.raises(ArgumentError, match="target must be a directory that can be created, got"):
         upsert(tmp_path / "other" / "file.txt", **names)(rows, 0)
     with pytest.raises(ArgumentError, match=r"cannot be written: .*File exists"):
         upsert(tmp_path / "other" / "file.txt" / "t.db", table="t", **names)(rows, 0)
     with closing(sqlite3.connect(tmp_path / "mine.db")) as database:
         database.execute("CREATE TABLE t (x)")
-    with pytest.raises(ArgumentError, match=r"table: 't' exists in .* and is no upsert's; give another name"):
+    with pytest.raises(
+        ArgumentError, match=r"table must be a new name or the table of an upsert, got 't', which exists"
+    ):
         upsert(tmp_path / "mine.db", table="t", **names)(rows, 0)
-    with pytest.raises(ArgumentError, match="path: there is no upserted dataset at"):
+    with pytest.raises(ArgumentError, match="path must be the target of an upsert, got"):
         upserted_files(tmp_path / "other")
     (tmp_path / "other" / "_manifest.json").write_text("{")
-    with pytest.raises(CorruptStateError, match="is no manifest of sash; restore it"):
+    with pytest.raises(CorruptStateError, match="is not a manifest of sash; restore it"):
         upserted_files(tmp_path / "other")

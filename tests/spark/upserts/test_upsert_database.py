@@ -27,19 +27,19 @@ def connect(request, tmp_path):
     return partial(MODULES[request.param].connect, str(tmp_path / "results"))
 
 
-def asked(connect, query):
+def selected(connect, query):
     with closing(connect()) as connection:
         return connection.execute(query).fetchall()
 
 
 def shown_by(connect, table="totals"):
-    """Give what the view shows, instants as instants: SQLite has them as text, DuckDB in the zone of the session."""
-    found = asked(connect, f"SELECT card, ts, id, total, revision FROM {table}")
+    """Return the rows of the view, with instants in UTC: SQLite has them as text, DuckDB in the zone of the session."""
+    found = selected(connect, f"SELECT card, ts, id, total, revision FROM {table}")
     return {(card, instant(ts), *rest) for card, ts, *rest in found}
 
 
-def instant(told):
-    return datetime.fromisoformat(told).replace(tzinfo=UTC) if isinstance(told, str) else told.astimezone(UTC)
+def instant(value):
+    return datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else value.astimezone(UTC)
 
 
 def test_a_table_holds_the_greatest_revision_of_each_row(spark, connect):
@@ -52,7 +52,7 @@ def test_a_table_holds_the_greatest_revision_of_each_row(spark, connect):
     sink(spark.createDataFrame(batches[1], SCHEMA), 1)
     other(spark.createDataFrame(batches[0], SCHEMA), 0)
     assert shown_by(connect) == live(batches) and shown_by(connect, '"oth%er"') == live(batches[:1])
-    assert asked(connect, "SELECT count(*) FROM totals__rows") == [(len(merged(batches)),)]
+    assert selected(connect, "SELECT count(*) FROM totals__rows") == [(len(merged(batches)),)]
 
 
 def test_rows_of_many_statements_and_long_keys(spark, connect):
@@ -61,7 +61,9 @@ def test_rows_of_many_statements_and_long_keys(spark, connect):
     rows = spark.range(2_000).selectExpr("id % 1500 AS k", "repeat(cast(id % 1500 AS string), 1000) AS word", "id AS v")
     for number in range(2):
         sink(rows.coalesce(1).orderBy("v"), number)
-    assert asked(connect, "SELECT count(*), sum(v), max(length(word)) FROM t") == [(1500, sum(range(500, 2000)), 4000)]
+    assert selected(connect, "SELECT count(*), sum(v), max(length(word)) FROM t") == [
+        (1500, sum(range(500, 2000)), 4000)
+    ]
 
 
 def test_duckdb_has_columns_of_the_rows_types(spark, tmp_path):
@@ -75,7 +77,7 @@ def test_duckdb_has_columns_of_the_rows_types(spark, tmp_path):
     for number in range(2):
         keys = ["a", "b", "c", "d", "e", "h", "l", "n"]
         upsert(connect=connect, table="t", keys=keys, revision=None, deleted=None)(frame, number)
-    ((*values, nan, nested, at, span, none),) = asked(connect, "SELECT * FROM t")
+    ((*values, nan, nested, at, span, none),) = selected(connect, "SELECT * FROM t")
     assert values == [
         *(1, Decimal("2.50"), date(2026, 1, 2), datetime(2026, 1, 2, 3, 4, 5, 6), b"\x01"),
         *("[1, null]", '{"x": 1}', True),
@@ -102,26 +104,28 @@ def test_a_failure_around_the_commit_writes_a_micro_batch_once(spark, tmp_path, 
     monkeypatch.setattr(Transaction, "commit", committing)
     sink = upsert(connect=connect, table="totals", **COUNTS)
 
-    def told(rows, number):
+    def failing(rows, number):
         present.append(number)
         sink(rows, number)
 
     def held():
-        return dict(asked(connect, "SELECT k, revision FROM totals")), asked(connect, "SELECT batch FROM _sash_batches")
+        return dict(selected(connect, "SELECT k, revision FROM totals")), selected(
+            connect, "SELECT batch FROM _sash_batches"
+        )
 
     with pytest.raises(StreamingQueryException, match=moment):
-        counts(spark, tmp_path, told).awaitTermination(120)
+        counts(spark, tmp_path, failing).awaitTermination(120)
     assert held() == (({0: 1}, [(0,)]) if moment == "before the commit" else ({0: 2, 1: 1}, [(1,)]))
-    assert counts(spark, tmp_path, told).awaitTermination(120)
+    assert counts(spark, tmp_path, failing).awaitTermination(120)
     assert present == [0, 1, 1, 2] and held() == ({0: 3, 1: 2, 2: 1}, [(2,)])
 
 
-def test_a_query_that_counts_anew_is_refused_the_table_of_another(spark, tmp_path, connect):
+def test_a_query_that_restarts_revisions_is_refused_the_table_of_another(spark, tmp_path, connect):
     for place in ("one", "two"):
         put_files(tmp_path / place, [[1]])
     sink = upsert(connect=connect, table="totals", **COUNTS)
     assert counts(spark, tmp_path / "one", sink).awaitTermination(120)
-    with pytest.raises(StreamingQueryException, match=r"table: 'totals' was written by query .* give a new table, or"):
+    with pytest.raises(StreamingQueryException, match=r"table 'totals' was written by query .* use a new table, or"):
         counts(spark, tmp_path / "two", sink).awaitTermination(120)
 
 
@@ -130,18 +134,22 @@ def test_a_table_stays_what_it_was_made(spark, connect):
     rows = spark.createDataFrame([(1, 2, 3, False)], "k int, j int, revision long, deleted boolean")
     upsert(connect=connect, keys="k", table="x")(rows, 0)
     with pytest.raises(
-        ArgumentError, match=r"keys: \('k', 'j'\) is not what 'x' was made with, \('k',\); give that, or"
+        ArgumentError, match=r"keys must be \('k',\), with which 'x' was created, got \('k', 'j'\); or use"
     ):
         upsert(connect=connect, keys=["k", "j"], table="x")(rows, 1)
-    with pytest.raises(ArgumentError, match="table: 'x' has the column 'j' as int, the rows have it as bigint; give"):
+    with pytest.raises(
+        ArgumentError, match="table 'x' has the column 'j' as int, but the rows have it as bigint; write"
+    ):
         upsert(connect=connect, keys="k", table="x")(rows.withColumn("j", rows.j.cast("long")), 1)
     with closing(connect()) as connection:
         connection.execute("CREATE TABLE mine (x INTEGER)")
-    with pytest.raises(ArgumentError, match="table: 'mine' exists in the database and is no upsert's; give another"):
+    with pytest.raises(
+        ArgumentError, match="table must be a new name or the table of an upsert, got 'mine', which exists"
+    ):
         upsert(connect=connect, keys="k", table="mine")(rows, 0)
-    with pytest.raises(ArgumentError, match="keys: the rows have a column _sash_identity, which upserts keep"):
+    with pytest.raises(ArgumentError, match="The rows must not have a column _sash_identity, which upserts reserve"):
         upsert(connect=connect, keys="k", table="x")(rows.withColumn("_sash_identity", rows.k), 1)
-    assert asked(connect, "SELECT * FROM x") == [(1, 2, 3)]
+    assert selected(connect, "SELECT * FROM x") == [(1, 2, 3)]
 
 
 def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
@@ -152,11 +160,13 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", holder, path], **pipes) as process:
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ConcurrentUseError, match="connect: the database is being written by another; stop it, or"):
+        with pytest.raises(
+            ConcurrentUseError, match="The database of connect is being written by another writer; stop it, or"
+        ):
             sink(spark.createDataFrame([(1,)], "k int"), 0)
         process.stdin.close()
     sink(spark.createDataFrame([(1,)], "k int"), 0)
-    with pytest.raises(ArgumentError, match=r"connect: the database cannot be written: .*nowhere"):
+    with pytest.raises(ArgumentError, match=r"The database of connect cannot be written: .*nowhere"):
         upsert(connect=partial(duckdb.connect, f"{path}/nowhere/x"), keys="k", table="t", revision=None, deleted=None)(
             spark.createDataFrame([(1,)], "k int"), 0
         )
@@ -165,34 +175,43 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
 @pytest.mark.parametrize(
     "options, kind, said",
     [
-        ({"connect": 7}, KindError, "connect: 7 cannot be called; give a function that gives a DB-API connection."),
-        ({"target": "t"}, ArgumentError, "target: 't' and connect are two places; give one of them."),
-        ({"wait": "1 s"}, ArgumentError, "wait: '1 s' cannot be had from connect; let its connections wait, leave it"),
-        ({"table": None}, ArgumentError, "table: None is no name; give that of the table in the database."),
-        ({"buckets": 2}, ArgumentError, "partition_by, buckets: a table of a database has no parts; leave them out."),
-        ({"paramstyle": "?"}, ArgumentError, "paramstyle: '?' is not known; give one of qmark, format, numeric, named"),
-        ({"connect": None, "target": "t", "table": None, "paramstyle": "qmark"}, ArgumentError, "paramstyle: 'qmark'"),
+        ({"connect": 7}, KindError, "connect must be a function that returns a DB-API connection, got 7."),
+        ({"target": "t"}, ArgumentError, "target must be omitted with connect, got 't'."),
+        ({"wait": "1 s"}, ArgumentError, "wait must be omitted with connect, whose connections decide how long"),
+        ({"table": None}, ArgumentError, "table must be the name of the table in the database, got None."),
+        ({"buckets": 2}, ArgumentError, "buckets must be omitted for a database, got 2."),
+        (
+            {"paramstyle": "?"},
+            ArgumentError,
+            "paramstyle must be one of qmark, format, numeric, named, pyformat, got '?'.",
+        ),
+        (
+            {"connect": None, "target": "t", "table": None, "paramstyle": "qmark"},
+            ArgumentError,
+            "paramstyle must be omitted without connect, got 'qmark'.",
+        ),
     ],
 )
 def test_wrong_arguments_are_named_at_the_call(options, kind, said):
     with pytest.raises(kind) as raised:
         upsert(**{"connect": sqlite3.connect, "table": "t", "keys": ["k"], **options})
     assert str(raised.value).startswith(said)
+    assert raised.value.argument == said.split()[0]
 
 
 class Recorded:
-    """A DB-API connection of no known database, which writes down what it is told."""
+    """A DB-API connection of an unknown database, which records its statements."""
 
     autocommit = True
 
     def __init__(self):
-        self.said = []
+        self.statements = []
 
     def cursor(self):
         return self
 
-    def execute(self, *told):
-        self.said.append(told)
+    def execute(self, *statement):
+        self.statements.append(statement)
 
     commit = rollback = close = fetchall = lambda self: []
 
@@ -214,7 +233,7 @@ def test_parameters_are_marked_in_every_style(style, marks, values, name):
     assert transaction.marks(2, 2) == marks and transaction.named('a%"b') == name
     transaction.begin()
     transaction.execute("x", [1, 2, 3, 4])
-    assert connection.said == [("x", values)] and connection.autocommit is False
+    assert connection.statements == [("x", values)] and connection.autocommit is False
 
 
 def test_sqlite_takes_named_parameters_too(spark, tmp_path):
@@ -228,12 +247,16 @@ def test_sqlite_takes_named_parameters_too(spark, tmp_path):
 
 def test_connections_that_cannot_be_used_say_why():
     """One without a paramstyle, one that commits by itself, and what is none at all."""
-    with pytest.raises(ArgumentError, match=r"paramstyle: the module .* of the connection has none; give one of qmark"):
+    with pytest.raises(
+        ArgumentError, match=r"paramstyle must be one of qmark.*, because the module .* of the connection has none"
+    ):
         Transaction(Recorded())
     stubborn = type("Stubborn", (Recorded,), {"autocommit": property(lambda self: True)})
-    with pytest.raises(UnsupportedError, match="connect: its connection commits each statement by itself; give one"):
+    with pytest.raises(
+        UnsupportedError, match="connect must return a connection with autocommit off, got one that commits"
+    ):
         Transaction(stubborn(), "qmark").begin()
-    with pytest.raises(KindError, match="connect: it gave None, which is no DB-API connection; give one"):
+    with pytest.raises(KindError, match="connect must return a DB-API connection, got None"):
         Transaction(None)
 
 

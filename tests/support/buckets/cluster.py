@@ -1,6 +1,6 @@
 """Spark as a bucket sees it, without Spark: partitions of state, workers with memory, tasks that may fail.
 
-`Cluster` runs one task where and how it is told to. `Play` makes micro-batches of them as Spark does, with failures at
+`Cluster` runs single tasks on a given worker. `Play` makes micro-batches of them as Spark does, with failures at
 random: a task that fails is run again from the committed state, perhaps elsewhere and with its rows in another order; a
 whole micro-batch may have to be; a process may die and take its memory along.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.spark.stream.bucket import GAUGES, Bucket, Outcome
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.cache import Cache
-from sash.spark.stream.packing import pack, result_bytes, unpack, unpacked
+from sash.spark.stream.packing import pack, result_bytes, unpack, unpack_rows
 from sash.spark.stream.plan import Plan
 from support.buckets.memory import MemoryStore
 
@@ -69,7 +69,7 @@ class Cluster:
             store.rollback()
 
     def results(self, outcomes: Iterable[Outcome]) -> pa.Table:
-        """Give what tasks gave, through the bytes that it travels as."""
+        """Return the results of tasks, through the bytes that they travel as."""
         data = [part for outcome in outcomes for part in result_bytes(self.plan, outcome.results)]
         batch = pa.RecordBatch.from_arrays([pa.array(data, pa.large_binary())], ["data"])
         return pa.Table.from_batches(list(unpack(self.plan.result, iter([batch]))), schema=self.plan.result)
@@ -80,7 +80,7 @@ class Cluster:
 
     def _run(self, bucket: int, worker: int, packed: list[bytes] | None, timer: int | None = None) -> Outcome:
         store = self.stores[bucket]
-        rows = None if packed is None else unpacked(self.plan, packed)
+        rows = None if packed is None else unpack_rows(self.plan, packed)
         outcome = Bucket(self.plan, store, self.caches[worker], ("query", bucket)).run(rows, self.watermark_ms)
         store.now.timers -= {timer, outcome.old_timer}
         store.now.timers |= set() if outcome.timer is None else {outcome.timer}
@@ -106,7 +106,7 @@ class Play(Cluster):
         self.seen: Counter[str] = Counter()  # of all that happened
 
     def batch(self, table: pa.Table, newest_us: int | None) -> pa.Table:
-        """Run a micro-batch until it is committed, and give its results; the next one sees its watermark."""
+        """Run a micro-batch until it is committed, and return its results; the next one sees its watermark."""
         maps = [list(pack(self.plan, iter(part.to_batches()))) for part in self._split(table)]
         self._restart(0.1)
         outcomes = self._attempt(maps)
@@ -125,7 +125,7 @@ class Play(Cluster):
         return not any(store.committed for store in self.stores.values())
 
     def _split(self, table: pa.Table) -> list[pa.Table]:
-        """Give the rows of each map task."""
+        """Return the rows of each map task."""
         cuts = sorted(self.random.randint(0, table.num_rows) for _ in range(self.random.randrange(3)))
         edges = [0, *cuts, table.num_rows]
         return [table.slice(start, stop - start) for start, stop in itertools.pairwise(edges)]
@@ -162,7 +162,7 @@ class Play(Cluster):
 
 
 def packed_of(maps: Iterable[list[pa.RecordBatch]]) -> Packed:
-    """Give what map tasks packed by bucket, in the order of the tasks."""
+    """Return the packed rows of map tasks by bucket, in the order of the tasks."""
     packed: Packed = {}
     for batch in (batch for part in maps for batch in part):
         for bucket, data in zip(batch.column("bucket").to_pylist(), batch.column("data").to_pylist(), strict=True):

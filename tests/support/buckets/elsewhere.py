@@ -49,7 +49,7 @@ def keys() -> list[dict[str, Any]]:
 
 
 def buckets_of(rows: list[dict[str, Any]]) -> dict[int, int]:
-    """Give the bucket of each row by its time, which says which one it is."""
+    """Return the bucket of each row by its time, which identifies it."""
     table = pa.Table.from_pylist(rows, schema=plan().schema)
     found = {}
     for batch in pack(plan(), iter(table.to_batches())):

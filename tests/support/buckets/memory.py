@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Contents:
-    """All that a bucket has in the state: its head, its records, and the timers that it asked for."""
+    """All that a bucket has in the state: its head, its records, and its registered timers."""
 
     head: bytes | None = None
     log: dict[int, bytes] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Contents:
 
 
 class MemoryStore:
-    """A Store of sash.spark.stream.log that can be rolled back, and counts what is asked of it."""
+    """A Store of sash.spark.stream.log that can be rolled back, and counts its calls."""
 
     def __init__(self) -> None:
         self.now = Contents()

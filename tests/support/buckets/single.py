@@ -28,7 +28,7 @@ class Single:
     def run(
         self, rows: Sequence[Row], watermark_ms: int = 0, worker: int = 0, fails: tuple[str, int] | None = None
     ) -> list[Row]:
-        """Give what a micro-batch gives: nothing if it fails, and then nothing of it stays but what is in memory."""
+        """Return the results of a micro-batch: none if it fails, and then only the cached streams remain of it."""
         self.cluster.watermark_ms = watermark_ms
         table = self.asking.table(rows).select(self.cluster.plan.schema.names)
         packed = packed_of([list(pack(self.cluster.plan, iter(table.to_batches())))])
@@ -44,7 +44,7 @@ class Single:
         return rows_of(self.cluster.results(outcomes))
 
     def become(self, plan: Plan) -> "Single":
-        """Go on with another plan over the same state, as after a restart."""
+        """Continue with another plan over the same state, as after a restart."""
         other = Single(self.asking)
         other.cluster = Cluster(plan)
         other.store = self.store

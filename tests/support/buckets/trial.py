@@ -66,7 +66,7 @@ def duration(ticks: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """What is asked of a stream, in ticks."""
+    """The arguments of a stream, in ticks."""
 
     aggs: dict[str, Aggregate] = field(default_factory=lambda: dict(COMMUTATIVE))
     sizes: tuple[int, ...] = (3, 8)
@@ -108,8 +108,8 @@ class Asking:
 
     def plan(self, buckets: int = 3, **more: Any) -> Plan:
         """The plan that streams have, with little patience for records."""
-        asked = Asked.of(**self.engine_words())
-        return plan_of(self.schema(), asked, buckets, **{"protected": 2, **more})
+        spec = Asked.of(**self.engine_words())
+        return plan_of(self.schema(), spec, buckets, **{"protected": 2, **more})
 
     def oracle(self) -> KeyedOracle:
         words = self.words() | {"windows": {duration(size): size for size in self.sizes}, "aggs": self.aggs}

@@ -1,1 +1,1 @@
-"""rolling over a DataFrame that is all there."""
+"""rolling over a batch DataFrame."""

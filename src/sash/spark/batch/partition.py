@@ -1,11 +1,11 @@
-"""One partition's rows, sorted by key and time, on their way through the engine; knows nothing of Spark.
+"""One partition's rows, sorted by key and time, on their way through the engine; independent of Spark.
 
-Rows come in Arrow batches and are answered by `sash.rolling` some ten thousand at a time, many keys in one call. The
-last key of such a stretch may go on in the next, so that those of its rows that later windows can still see are put in
-front of it again: the context. A stretch is at least as long as its context, which makes the rows that are computed
-twice as many as the rows at most, and what is held a few times the largest window of one key or the size of a stretch.
+Rows come in Arrow batches and are answered by `sash.rolling` in chunks of some ten thousand, many keys in one call. The
+last key of a chunk may continue in the next one, so the rows of it that later windows can still see are put in front of
+the next chunk: the context. A chunk is at least as long as its context, so at most twice the number of rows is
+computed, and memory holds a few times the largest window of one key or the size of a chunk.
 
-Rows of one key and time are in each other's windows; those at the end of a stretch wait until the next has begun.
+Rows with the same key and time are in each other's windows; those at the end of a chunk wait for the next one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from sash.inputs import arrow
 from sash.keyed.rolling import rolling
 
-ROWS = 2**16  # of a stretch; fewer and the calls cost more than the rows, more and they leave the cache
+ROWS = 2**16  # of a chunk; with fewer the calls cost more than the rows, with more the rows leave the CPU cache
 BYTES = 2**26
-RESULTS = 2**18  # of a stretch of boundaries, for a row can give thousands
+RESULTS = 2**18  # of a chunk of boundaries, because a row can give thousands
 _LOWEST = -(2**63)
 
 Mask = NDArray[np.bool_]
@@ -38,7 +38,7 @@ class Grid:
     largest: int
 
     def closed_at(self, time: int) -> int:
-        """Give the last boundary that no row at or after a time can touch.
+        """Return the last boundary that no row at or after a time can change.
 
         >>> Grid(every=10, offset=3, resolution=1, largest=60).closed_at(42)
         33
@@ -47,12 +47,12 @@ class Grid:
         return self._floor(pane, self.every)
 
     def needed_after(self, boundary: int) -> int:
-        """Give the oldest time that boundaries after one can see."""
+        """Return the oldest time in the windows of the boundaries after one."""
         return boundary + self.every - self.largest
 
     @property
     def most(self) -> int:
-        """How many boundaries one row can touch."""
+        """The maximum number of boundaries whose windows hold one row."""
         return self.largest // self.every + 1
 
     def _floor(self, time: int, width: int) -> int:
@@ -60,29 +60,29 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a partition: the words of `sash.rolling`, and where its columns are."""
+class Request:
+    """What a partition computes: the arguments of `sash.rolling`, and the positions of the columns it reads."""
 
     keys: tuple[str, ...]
     time: str
     options: dict[str, Any]
     places: tuple[int, ...]  # of the columns that are read
     names: tuple[str, ...]  # their names
-    results: Any  # the Arrow schema of the aggregates
-    reach: int  # how far a window goes back, its own end included
+    results: pa.Schema  # of the aggregates
+    reach: int  # how far back a window reaches, its end included
     grid: Grid | None = None
-    rows: int = ROWS  # of a stretch, at least
+    rows: int = ROWS  # of a chunk, at least
 
-    def over(self, places: Iterable[int]) -> "Question":
-        """Give the same question of rows that have the columns at other places."""
+    def at_places(self, places: Iterable[int]) -> "Request":
+        """Return the same request for rows that have the columns at other positions."""
         return replace(self, places=tuple(places))
 
     def read(self, rows: pa.Table) -> pa.Table:
-        """Give the columns that are read, by the names that the question has for them."""
+        """Return the columns that are read, under their own names."""
         return rows.select(list(self.places)).rename_columns(list(self.names))
 
-    def ask(self, read: pa.Table) -> pa.Table:
-        """Give the answers to the rows of a stretch."""
+    def answer(self, read: pa.Table) -> pa.Table:
+        """Return the answers for the rows of a chunk."""
         answers = rolling(read, keys=list(self.keys), time=self.time, **self.options)
         for field in self.results:
             at = answers.schema.get_field_index(field.name)
@@ -91,99 +91,99 @@ class Question:
         return answers
 
 
-def answered(question: Question, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the answers to a partition, batch by batch."""
-    stretch = Events(question) if question.grid is None else Boundaries(question, question.grid)
+def answers_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the answers of a partition, batch by batch."""
+    chunks = EventChunks(request) if request.grid is None else BoundaryChunks(request, request.grid)
     for batch in batches:
-        yield from stretch.take(batch)
-    yield from stretch.end()
+        yield from chunks.take(batch)
+    yield from chunks.end()
 
 
-class Stretch:
+class Chunks:
     """Rows that wait to be answered, and the context of the first key among them."""
 
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.shape: Any = None  # the schema of batches
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.schema: pa.Schema | None = None  # of batches
         self.waiting: list[pa.RecordBatch] = []
         self.rows, self.bytes = 0, 0  # that wait
-        self.enough_rows, self.enough_bytes = question.rows, BYTES
+        self.enough_rows, self.enough_bytes = request.rows, BYTES
         self.context: pa.Table | None = None
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Add a batch, and give the answers that are due."""
+        """Add a batch, and yield the answers that are due."""
         self.wait([batch])
         if self.rows >= self.enough_rows or self.bytes >= self.enough_bytes:
             yield from self.step(last=False)
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """Give the answers to all that is left."""
+        """Yield the remaining answers."""
         if self.rows or (self.context is not None and self.context.num_rows):
             yield from self.step(last=True)
 
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
-        """Answer what can be answered, and keep what later rows need."""
+        """Yield the answers that later rows cannot change, and keep the rows that later windows need."""
         raise NotImplementedError
 
     def wait(self, batches: list[pa.RecordBatch]) -> None:
-        """Add batches to those that wait."""
+        """Add batches to the waiting ones."""
         for batch in batches:
-            self.shape = batch.schema
+            self.schema = batch.schema
             self.waiting.append(batch)
             self.rows += batch.num_rows
             self.bytes += batch.nbytes
 
-    def gathered(self) -> tuple[pa.Table, pa.Table]:
-        """Give the rows that waited, and what is read of them with the context in front."""
-        rows = pa.Table.from_batches(self.waiting, self.shape)
-        read = self.question.read(rows)
+    def take_waiting(self) -> tuple[pa.Table, pa.Table]:
+        """Remove and return the waiting rows, and the columns read of them with the context in front."""
+        rows = pa.Table.from_batches(self.waiting, self.schema)
+        read = self.request.read(rows)
         self.waiting, self.rows, self.bytes = [], 0, 0
         return rows, read if self.context is None else pa.concat_tables([self.context, read])
 
     def keep(self, context: pa.Table, waiting: list[pa.RecordBatch]) -> None:
-        """Hold on to rows: those that were answered and are still seen, and those that go on waiting."""
+        """Keep answered rows that later windows can see, and rows that continue to wait."""
         self.context = context.combine_chunks()
         self.wait(waiting)
-        self.enough_rows = max(self.question.rows, context.num_rows, 2 * self.rows)
+        self.enough_rows = max(self.request.rows, context.num_rows, 2 * self.rows)
         self.enough_bytes = max(BYTES, context.nbytes, 2 * self.bytes)
 
 
-class Events(Stretch):
+class EventChunks(Chunks):
     """Answers at each row: its own columns and the aggregates of the windows that end at it."""
 
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
-        """Answer all rows but those that the next batch may hold a tie of."""
-        rows, read = self.gathered()
+        """Yield the answers of all rows except those that may have ties in the next batch."""
+        rows, read = self.take_waiting()
         before = read.num_rows - rows.num_rows
-        times, there = _times(read, self.question.time)
-        mine = same_key(read, self.question.keys, read.slice(read.num_rows - 1)) & there
-        ties = mine & (times == times[-1])
-        done = rows.num_rows if last or not there[-1] else rows.num_rows - int(ties.sum())
+        times, valid = _times(read, self.request.time)
+        of_last_key = same_key(read, self.request.keys, read.slice(read.num_rows - 1)) & valid
+        ties = of_last_key & (times == times[-1])
+        done = rows.num_rows if last or not valid[-1] else rows.num_rows - int(ties.sum())
         if done:
-            answers = self.question.ask(read.slice(0, before + done)).slice(before)
-            yield from self._shown(rows.slice(0, done), answers)
-        seen = mine & (times >= max(int(times[-1]) - self.question.reach, _LOWEST))
-        seen[before + done :] = False
-        self.keep(read.filter(pa.array(seen)), rows.slice(done).to_batches())
+            answers = self.request.answer(read.slice(0, before + done)).slice(before)
+            yield from self._with_answers(rows.slice(0, done), answers)
+        visible = of_last_key & (times >= max(int(times[-1]) - self.request.reach, _LOWEST))
+        visible[before + done :] = False
+        self.keep(read.filter(pa.array(visible)), rows.slice(done).to_batches())
 
-    def _shown(self, rows: pa.Table, answers: pa.Table) -> Iterator[pa.RecordBatch]:
-        names = self.question.results.names
+    def _with_answers(self, rows: pa.Table, answers: pa.Table) -> Iterator[pa.RecordBatch]:
+        names = self.request.results.names
         columns = rows.columns + [answers.column(name) for name in names]
         yield from pa.table(columns, names=[*rows.column_names, *names]).to_batches()
 
 
-class Boundaries(Stretch):
+class BoundaryChunks(Chunks):
     """Answers at slide boundaries: the keys, the boundary and the aggregates of the windows that end at it."""
 
-    def __init__(self, question: Question, grid: Grid) -> None:
-        super().__init__(question)
+    def __init__(self, request: Request, grid: Grid) -> None:
+        super().__init__(request)
         self.grid = grid
-        self.until: int | None = None  # the last boundary that was given for the key of the context
+        self.until: int | None = None  # the last boundary that was answered for the key of the context
         self.key: pa.Table | None = None
-        self.due = 0  # how many boundaries the rows that wait have at most
+        self.due = 0  # an upper bound on the boundaries of the waiting rows
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Add a batch, in parts none of which has too many answers."""
+        """Add a batch, in parts with a limited number of answers, and yield the answers that are due."""
         total = np.cumsum(self._boundaries(batch)) + self.due
         start = 0
         for stop in np.flatnonzero(np.diff(total // RESULTS, prepend=0)).tolist():
@@ -195,44 +195,44 @@ class Boundaries(Stretch):
         yield from super().take(batch.slice(start))
 
     def _boundaries(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Give how many boundaries each row adds to those of the row before it, at most."""
-        read = self.question.read(pa.Table.from_batches([batch]))
-        times, _ = _times(read, self.question.time)
+        """Return an upper bound on the boundaries that each row adds to those of the row before it."""
+        read = self.request.read(pa.Table.from_batches([batch]))
+        times, _ = _times(read, self.request.time)
         added = np.full(len(times), self.grid.most, dtype=np.int64)
         if len(times) > 1:
             gaps = np.diff(times.view(np.uint64))  # sorted, so that no gap is negative within a key
             new = np.minimum(gaps // np.uint64(self.grid.every) + np.uint64(1), np.uint64(self.grid.most))
-            added[1:] = np.where(_goes_on(read, self.question.keys), new.astype(np.int64), self.grid.most)
+            added[1:] = np.where(_same_as_before(read, self.request.keys), new.astype(np.int64), self.grid.most)
         return added
 
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
-        """Answer the boundaries that no later row can touch."""
-        question = self.question
-        _, read = self.gathered()
-        times, _ = _times(read, question.time)
+        """Yield the answers of the boundaries that no later row can change."""
+        request = self.request
+        _, read = self.take_waiting()
+        times, _ = _times(read, request.time)
         key, newest = read.slice(read.num_rows - 1), int(times[-1])
         until = self.grid.closed_at(newest)
-        answers = question.ask(read)
+        answers = request.answer(read)
         ends, _ = _times(answers, "window_end")
-        wanted = np.ones(len(ends), dtype=bool)
-        if self.until is not None:
-            wanted &= ~same_key(answers, question.keys, self.key) | (ends > self.until)
+        due = np.ones(len(ends), dtype=bool)
+        if self.until is not None and self.key is not None:
+            due &= ~same_key(answers, request.keys, self.key) | (ends > self.until)
         if not last:
-            wanted &= ~same_key(answers, question.keys, key) | (ends <= until)
-        yield from answers.filter(pa.array(wanted)).combine_chunks().to_batches(max_chunksize=ROWS)
-        seen = same_key(read, question.keys, key) & (times >= max(self.grid.needed_after(until), _LOWEST))
+            due &= ~same_key(answers, request.keys, key) | (ends <= until)
+        yield from answers.filter(pa.array(due)).combine_chunks().to_batches(max_chunksize=ROWS)
+        visible = same_key(read, request.keys, key) & (times >= max(self.grid.needed_after(until), _LOWEST))
         self.key, self.until, self.due = key, until, 0
-        self.keep(read.filter(pa.array(seen)), [])
+        self.keep(read.filter(pa.array(visible)), [])
 
 
 def _times(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
-    """Give a column of times as ticks, and which of them are not null."""
+    """Return a column of times as ticks, and a mask of those that are not null."""
     times, nulls = arrow.ticks(table, name)
     return times, np.ones(len(times), dtype=bool) if nulls is None else ~nulls
 
 
-def same_key(table: pa.Table, keys: tuple[str, ...], row: Any) -> Mask:
-    """Tell which rows have the keys of a table's only row; null is a key like others.
+def same_key(table: pa.Table, keys: tuple[str, ...], row: pa.Table) -> Mask:
+    """Return a mask of the rows that have the keys of a table of one row; null equals null.
 
     >>> same_key(pa.table({"k": ["a", None, "b", None]}), ("k",), pa.table({"k": pa.array([None], "string")})).tolist()
     [False, True, False, True]
@@ -245,8 +245,8 @@ def same_key(table: pa.Table, keys: tuple[str, ...], row: Any) -> Mask:
     return same
 
 
-def _goes_on(table: pa.Table, keys: tuple[str, ...]) -> Mask:
-    """Tell for each row but the first whether it has the keys of the row before it."""
+def _same_as_before(table: pa.Table, keys: tuple[str, ...]) -> Mask:
+    """Return for each row but the first whether it has the keys of the row before it."""
     same = np.ones(table.num_rows - 1, dtype=bool)
     for name in keys:
         column = table.column(name)

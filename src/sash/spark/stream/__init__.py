@@ -1,1 +1,1 @@
-"""rolling over a streaming DataFrame, with its state in buckets of keys."""
+"""rolling over a streaming DataFrame, with the state in buckets of keys."""

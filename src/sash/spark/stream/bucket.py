@@ -1,11 +1,11 @@
 """One bucket of keys in one micro-batch: from its log to a stream, through the stream, and back to its log.
 
-Nothing of Spark is here. The state's log is the truth; a stream in the worker's memory is used as far as it stands on
-it. Every mutation, a timer's too, is written as a record with a fresh nonce before the stream goes back into memory.
+Independent of Spark. The log in the state store is the truth; a cached stream is used only if it matches a record of
+the log. Every mutation, including those of timers, is logged with a fresh nonce before the stream is cached.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,11 @@ from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.stream import COUNTS, Step, Stream
-from sash.spark.stream.cache import Cache, Kept
+from sash.spark.stream.cache import Cache, CachedStream
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.plan import Plan
 
-_MILLISECOND = 1000  # in the microseconds that Spark's timestamps are made of
+_MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
 GAUGES = ("live_keys", "live_rows", "records", "state_bytes")
 COUNTERS = (
     *COUNTS,
@@ -29,7 +29,7 @@ COUNTERS = (
 
 @dataclass
 class Outcome:
-    """What a bucket gives: results, what it counted, and when it wants to be called again."""
+    """The outcome of a bucket: results, counters, and the timer at which it wants to run again."""
 
     results: pa.Table
     counts: dict[str, int]
@@ -38,15 +38,15 @@ class Outcome:
 
 
 class Bucket:
-    """A bucket at work."""
+    """A bucket in one micro-batch."""
 
-    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Any) -> None:
+    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Hashable) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
         cache.limit = plan.cache_bytes
         self.counts = dict.fromkeys(COUNTERS, 0)
 
     def run(self, rows: pa.Table | None, watermark_ms: int) -> Outcome:
-        """Take rows, or none where a timer fired, and give what is due at a watermark; 0 is none yet."""
+        """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet."""
         head = self._head()
         log = Log(self.store, head)
         stream = self._stream(log)
@@ -69,36 +69,36 @@ class Bucket:
         head = Head.from_bytes(data)
         if head.fingerprint != self.plan.fingerprint:
             raise CorruptStateError(
-                "checkpoint: it is that of another definition (keys, windows, aggregates, columns or buckets differ); "
-                "give the definition it was made with, or start from a new checkpoint."
+                "The checkpoint was written with another definition (keys, windows, aggregates, columns or buckets "
+                "differ); use the definition it was written with, or start from a new checkpoint.",
+                argument="checkpoint",
             )
         return head
 
     # --- from the log to a stream -----------------------------------------------------------------
 
     def _stream(self, log: Log) -> Stream:
-        kept = self.cache.take(self.key)
+        cached = self.cache.take(self.key)
         head = log.head
         if not head.entries:
             return self.plan.stream()
-        place = None if kept is None else self._place(head, kept)
-        if kept is None or place is None:
+        place = None if cached is None else self._place(head, cached)
+        if cached is None or place is None:
             self.counts["rebuilds"] += 1
-            return self._replayed(self.plan.stream(), log, 0)
+            return self._replay(self.plan.stream(), log, 0)
         if place == len(head.entries) - 1:
             self.counts["hits"] += 1
-            stream: Stream = kept.stream
-            return stream
+            return cached.stream
         self.counts["catch_ups"] += 1
-        return self._replayed(kept.stream, log, place + 1)
+        return self._replay(cached.stream, log, place + 1)
 
-    def _place(self, head: Head, kept: Kept) -> int | None:
+    def _place(self, head: Head, cached: CachedStream) -> int | None:
         if self.plan.checked:
-            return head.place_of(kept.seq, kept.nonce)
-        return next((i for i, entry in enumerate(head.entries) if entry.seq == kept.seq), None)
+            return head.place_of(cached.seq, cached.nonce)
+        return next((i for i, entry in enumerate(head.entries) if entry.seq == cached.seq), None)
 
-    def _replayed(self, stream: Stream, log: Log, start: int) -> Stream:
-        """Take the rows of records again, but for those that no window can see: a delete of them may be gone."""
+    def _replay(self, stream: Stream, log: Log, start: int) -> Stream:
+        """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
         bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
             stream.replay(since(table, self.plan.asked.time, bound))
@@ -108,12 +108,12 @@ class Bucket:
     # --- and back ---------------------------------------------------------------------------------
 
     def _timer(self, stream: Stream, watermark_ms: int) -> int | None:
-        """Give when to come again: in milliseconds, after the watermark that there is."""
+        """Return when to run again, in milliseconds, after the current watermark."""
         due = stream.due_at()
         return None if due is None else max(-(-due // _MILLISECOND), watermark_ms + 1, 1)
 
     def _save(self, log: Log, stream: Stream, mattered: pa.Table, timer: int | None) -> None:
-        if timer is None:  # nothing is held: as if it had never been
+        if timer is None:  # nothing is retained, so nothing is stored
             self.store.clear()
             log.head.entries.clear()
             return
@@ -122,13 +122,15 @@ class Bucket:
         self.plan.probe("written", self.key, self.counts)
         bound = stream.retained_after(stream.horizon.at)
         log.drop_expired(bound)
-        log.compact(self.plan.protected, lambda table: self._tidied(stream, since(table, self.plan.asked.time, bound)))
+        log.compact(
+            self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.asked.time, bound))
+        )
         log.head.position = stream.saved_position()
         log.head.timer = timer
         self.store.save_head(log.head.to_bytes())
-        self.cache.put(self.key, Kept(stream, log.head.last.seq, log.head.last.nonce))
+        self.cache.put(self.key, CachedStream(stream, log.head.last.seq, log.head.last.nonce))
 
-    def _tidied(self, stream: Stream, table: pa.Table) -> pa.Table:
+    def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
         return panes.merged(stream.definition, self.plan.asked, table) if self.plan.merges else table
 
     def _count(self, log: Log, stream: Stream, step: Step) -> None:
@@ -145,7 +147,7 @@ class Bucket:
 
 
 def since(table: pa.Table, time: str, bound: int) -> pa.Table:
-    """Give the rows after a time."""
+    """Return the rows after a time."""
     times, _ = arrow.ticks(table, time)
     keep = times > bound
     return table if keep.all() else table.filter(pa.array(np.asarray(keep)))

@@ -1,4 +1,4 @@
-"""Names of buckets that Spark spreads evenly: its hash of a number decides which partition gets it."""
+"""Labels of buckets that Spark spreads evenly: the hash of a label decides which partition it goes to."""
 
 from functools import cache
 
@@ -6,13 +6,13 @@ _SEED, _MASK = 42, 0xFFFFFFFF
 
 
 def spark_hash(number: int) -> int:
-    """Give Spark's hash of an int, Murmur3 of its four bytes, as a signed number.
+    """Return Spark's hash of an int, Murmur3 of its four bytes, as a signed number.
 
     >>> spark_hash(0), spark_hash(1), spark_hash(-7)
     (933211791, -559580957, -1618159745)
     """
-    k = _rotated(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    h = (_rotated(_SEED ^ k, 13) * 5 + 0xE6546B64) & _MASK
+    k = _rotate(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    h = (_rotate(_SEED ^ k, 13) * 5 + 0xE6546B64) & _MASK
     h ^= 4
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = (h ^ h >> shift) * factor & _MASK
@@ -20,13 +20,13 @@ def spark_hash(number: int) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def _rotated(word: int, by: int) -> int:
+def _rotate(word: int, by: int) -> int:
     return (word << by | word >> (32 - by)) & _MASK
 
 
 @cache
 def labels(buckets: int) -> tuple[int, ...]:
-    """Give a number for each bucket, such that any count of partitions that divides theirs gets equally many.
+    """Return a label for each bucket; any number of partitions that divides `buckets` gets equally many.
 
     >>> sorted(spark_hash(label) % 4 for label in labels(8))
     [0, 0, 1, 1, 2, 2, 3, 3]

@@ -1,48 +1,51 @@
-"""Buckets that a worker process keeps in memory between micro-batches, as far as there is room.
+"""Streams of buckets that a worker process keeps in memory between micro-batches, up to a limit.
 
-What is here is never needed: whoever takes a bucket out checks where it stands on the log, and rebuilds it if need be.
-It is taken out for the time of its use, so that a failure on the way leaves nothing half changed behind.
+The cache is only an optimization: a bucket compares its cached stream with the log, and rebuilds it if they differ. A
+stream is removed from the cache while it is in use, so a failure never leaves a half-changed one behind.
 """
 
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple
 
-CACHE_BYTES = 512 << 20  # of one worker; an executor has about as many as it has cores
+from sash.keyed.stream import Stream
+
+CACHE_BYTES = 512 << 20  # per worker; an executor has about as many workers as cores
 
 
-class Kept(NamedTuple):
-    """A stream, and the record it stands at."""
+class CachedStream(NamedTuple):
+    """A stream, and the last record of the log that it includes."""
 
-    stream: Any
+    stream: Stream
     seq: int
     nonce: int
 
 
 class Cache:
-    """Streams by query, operator and bucket, the least recently used of which go first."""
+    """Streams by query, operator and bucket; the least recently used are evicted first."""
 
     def __init__(self, limit: int = CACHE_BYTES) -> None:
         self.limit = limit
-        self._kept: OrderedDict[Any, tuple[Kept, int]] = OrderedDict()
+        self._streams: OrderedDict[Hashable, tuple[CachedStream, int]] = OrderedDict()
         self._bytes = 0
 
-    def take(self, key: Any) -> Kept | None:
-        """Take a stream out, if it is there."""
-        found = self._kept.pop(key, None)
+    def take(self, key: Hashable) -> CachedStream | None:
+        """Remove and return a stream, or None if there is none."""
+        found = self._streams.pop(key, None)
         if found is None:
             return None
         self._bytes -= found[1]
         return found[0]
 
-    def put(self, key: Any, kept: Kept) -> None:
-        """Put one back, and let others go for it."""
+    def put(self, key: Hashable, cached: CachedStream) -> None:
+        """Insert a stream, and evict others to stay within the limit."""
         self.take(key)
-        size = kept.stream.bytes_held
-        self._kept[key] = (kept, size)
+        size = cached.stream.nbytes
+        self._streams[key] = (cached, size)
         self._bytes += size
-        while self._bytes > self.limit and len(self._kept) > 1:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._bytes -= gone
+        while self._bytes > self.limit and len(self._streams) > 1:
+            _, (_, evicted) = self._streams.popitem(last=False)
+            self._bytes -= evicted
 
 
 WORKER = Cache()

@@ -1,9 +1,10 @@
-"""A look into a checkpoint: what the buckets of a rolling aggregation hold, read by Spark's state data source."""
+"""The contents of a checkpoint: the buckets of a rolling aggregation, read by Spark's state data source."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Row, SparkSession
 
 from sash.errors import ArgumentError, shown
 from sash.spark.sessions import session
@@ -12,11 +13,11 @@ from sash.spark.stream.log import Head
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: Any = None) -> pa.Table:
-    """Give a table of the buckets in a checkpoint, or with `rows=True` of the rows or panes that they hold.
+def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: SparkSession | None = None) -> pa.Table:
+    """Return a table of the buckets in a checkpoint, or with `rows=True` of the rows or panes in them.
 
     A bucket has the number of its records, their rows and bytes, the horizon up to which results are final, and the
-    time at which it will be looked after without new rows.
+    time of its next timer, at which it runs even without new rows.
     """
     spark = session() if spark is None else spark
     heads = [
@@ -26,7 +27,7 @@ def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: An
         )
     ]
     if not rows:
-        return pa.Table.from_pylist([_shown(*head) for head in heads], schema=_BUCKETS)
+        return pa.Table.from_pylist([_bucket_row(*head) for head in heads], schema=_BUCKETS)
     live = {(bucket, entry.seq) for _, bucket, head in heads for entry in head.entries if entry.rows}
     found = _state(
         spark, checkpoint, operator, "log", ["key.bucket", "user_map_key.seq", "user_map_value.data"], flatten=True
@@ -49,7 +50,7 @@ _BUCKETS = pa.schema(
 )
 
 
-def _shown(partition: int, bucket: int, head: Head) -> dict[str, Any]:
+def _bucket_row(partition: int, bucket: int, head: Head) -> dict[str, Any]:
     horizon = head.position.get("horizon")
     return {
         "partition": partition,
@@ -65,8 +66,8 @@ def _shown(partition: int, bucket: int, head: Head) -> dict[str, Any]:
 
 
 def _state(
-    spark: Any, checkpoint: str, operator: int, name: str, columns: list[str], flatten: bool = False
-) -> list[Any]:
+    spark: SparkSession, checkpoint: str, operator: int, name: str, columns: list[str], flatten: bool = False
+) -> list[Row]:
     reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
     if flatten:
         reader = reader.option("flattenCollectionTypes", "true")
@@ -74,6 +75,7 @@ def _state(
         return list(reader.load(checkpoint).select(*columns).collect())
     except Exception as error:
         raise ArgumentError(
-            f"checkpoint: {shown(checkpoint)} has no state of a rolling aggregation that can be read: "
-            f"{shown(str(error).splitlines()[0])}; give the checkpointLocation of its query."
+            "checkpoint must be the checkpointLocation of a query with a rolling aggregation, got "
+            f"{shown(checkpoint)}: {shown(str(error).splitlines()[0])}.",
+            argument="checkpoint",
         ) from error

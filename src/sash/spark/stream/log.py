@@ -1,30 +1,34 @@
-"""The log of a bucket: records of the rows that made a difference, and a head that says which of them are live.
+"""The log of a bucket: records of the rows that changed something, and a head that lists the live records.
 
-A record is known by its sequence number and a nonce. Every mutation appends one, a timer's too, which has no rows; so
-whoever holds a bucket in memory can tell whether it stands where the log does, behind it, or nowhere on it.
+A record is identified by its sequence number and a nonce. Every mutation appends one; that of a timer has no rows. So a
+bucket in memory can be compared with the log: it is up to date, behind, or unrelated.
 """
 
 import json
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.errors import CorruptStateError
 
 VERSION = 1
-LIVE_RECORDS = 64  # of a bucket, beyond which neighbours are merged
+LIVE_RECORDS = 64  # per bucket; beyond it neighbours are merged
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
-_SMALL = 1 << 15  # bytes that are not worth compressing: that takes a millisecond, and the store does it too
+_SMALL = 1 << 15  # bytes not worth compressing: it takes a millisecond, and the state store compresses too
 _ENTRY = struct.Struct("<qQqqq")
+
+Merge = Callable[[pa.Table], pa.Table]
 
 
 class Entry(NamedTuple):
-    """A live record; one without rows has nothing stored."""
+    """A live record; nothing is stored for one without rows."""
 
     seq: int
     nonce: int
@@ -34,7 +38,7 @@ class Entry(NamedTuple):
 
 
 class Store(Protocol):
-    """Where a bucket's state is kept."""
+    """The state store of a bucket."""
 
     def head(self) -> bytes | None: ...  # noqa: D102
     def save_head(self, data: bytes) -> None: ...  # noqa: D102
@@ -46,7 +50,7 @@ class Store(Protocol):
 
 @dataclass
 class Head:
-    """Which records are live, where the stream stands after them, and whose they are."""
+    """The live records of a bucket, the position of the stream after them, and the fingerprint of its plan."""
 
     fingerprint: str
     entries: list[Entry] = field(default_factory=list)
@@ -55,7 +59,7 @@ class Head:
     timer: int | None = None
 
     def to_bytes(self) -> bytes:
-        """Give the head as it is stored."""
+        """Return the head as bytes."""
         plain = {"version": VERSION, "fingerprint": self.fingerprint, "position": self.position}
         plain |= {"next_seq": self.next_seq, "timer": self.timer}
         text = json.dumps(plain).encode()
@@ -63,7 +67,7 @@ class Head:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Head":
-        """Give it back, or say why it cannot be read."""
+        """Return the head from its bytes, or raise CorruptStateError."""
         try:
             (length,) = struct.unpack_from("<I", data)
             plain = json.loads(data[4 : 4 + length])
@@ -72,14 +76,17 @@ class Head:
                 entries = [Entry(*_ENTRY.unpack_from(data, at)) for at in range(4 + length, len(data), _ENTRY.size)]
                 return cls(plain["fingerprint"], entries, plain["position"], plain["next_seq"], plain["timer"])
         except (struct.error, ValueError, KeyError, TypeError) as error:
-            raise CorruptStateError(f"checkpoint: the head of a bucket cannot be read: {error}.") from None
+            raise CorruptStateError(
+                f"The checkpoint has a bucket whose head cannot be read: {error}.", argument="checkpoint"
+            ) from None
         raise CorruptStateError(
-            f"checkpoint: its state is of version {version}, and this sash reads version {VERSION}; "
-            "use the sash that wrote it, or start from a new checkpoint."
+            f"The checkpoint has state of version {version}, but this version of sash reads version {VERSION}; "
+            "use the version of sash that wrote it, or start from a new checkpoint.",
+            argument="checkpoint",
         )
 
     def place_of(self, seq: int, nonce: int) -> int | None:
-        """Give the place of a record among those that are live."""
+        """Return the position of a record among the live ones, or None."""
         for i in range(len(self.entries) - 1, -1, -1):
             if (self.entries[i].seq, self.entries[i].nonce) == (seq, nonce):
                 return i
@@ -92,14 +99,14 @@ class Head:
 
 
 class Log:
-    """The records of a bucket at work: read, appended to, kept few."""
+    """The records of a bucket: reads them, appends to them, and keeps their number small."""
 
     def __init__(self, store: Store, head: Head) -> None:
         self.store, self.head = store, head
         self.written = self.read = self.merged = self.merges = 0  # bytes, and how often
 
     def tables(self, start: int) -> Iterator[pa.Table]:
-        """Give the rows of the records from one on."""
+        """Yield the rows of the records from one on."""
         for entry in self.head.entries[start:]:
             if entry.rows:
                 yield self._table(entry)
@@ -110,14 +117,14 @@ class Log:
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             return stream.read_all()
 
-    def append(self, table: pa.Table, times: Any) -> None:
-        """Add the rows of a mutation, or a record without any."""
+    def append(self, table: pa.Table, times: NDArray[np.int64]) -> None:
+        """Append the rows of a mutation, or a record without rows."""
         parts = max(1, -(-table.nbytes // RECORD_BYTES)) if table.num_rows else 1
         rows = -(-table.num_rows // parts)
         for part in range(parts):
             self._add(table.slice(part * rows, rows), times[part * rows : (part + 1) * rows])
 
-    def _add(self, table: pa.Table, times: Any) -> None:
+    def _add(self, table: pa.Table, times: NDArray[np.int64]) -> None:
         newest = int(times.max()) if len(times) else -(2**63)
         size = self._write(self.head.next_seq, table)
         self.head.entries.append(Entry(self.head.next_seq, secrets.randbits(64), table.num_rows, size, newest))
@@ -135,42 +142,42 @@ class Log:
         self.written += len(data)
         return len(data)
 
-    # --- kept few ---------------------------------------------------------------------------------
+    # --- compaction -------------------------------------------------------------------------------
 
     def drop_expired(self, bound: int) -> None:
-        """Let go of records all of whose rows are at or before a time; the newest stays, for others to find."""
-        kept = []
+        """Drop records whose rows are all at or before a time; the newest stays, for cached streams to match."""
+        live = []
         for entry in self.head.entries[:-1]:
             if entry.rows and entry.newest <= bound:
                 self.store.remove(entry.seq)
             else:
-                kept.append(entry)
+                live.append(entry)
         last = self.head.last
         if last.rows and last.newest <= bound:
             self.store.remove(last.seq)
             last = last._replace(rows=0, size=0)
-        self.head.entries = [*kept, last]
+        self.head.entries = [*live, last]
 
-    def compact(self, protected: int, tidied: Any) -> None:
-        """Merge neighbours until there are few; `tidied` may make a merged table smaller.
+    def compact(self, protected: int, merge: Merge) -> None:
+        """Join neighbours until few records are left; `merge` may make a joined table smaller.
 
-        Those go first that are small beside all that is newer: records grow with their age, and a row is written again
-        about once each time that what is held doubles.
+        Records that are small compared with everything newer are joined first: records grow with age, and a row is
+        rewritten about once each time the state doubles.
         """
         while len(self.head.entries) > max(LIVE_RECORDS, protected + 1):
             sizes = [entry.size for entry in self.head.entries]
             newer = list(accumulate(reversed(sizes)))[::-1]  # and the record itself
             rewritten = [old + new if old and new else 0 for old, new in pairwise(sizes)]
             at = min(range(len(sizes) - protected - 1), key=lambda i: rewritten[i] / max(newer[i], 1))
-            self._merge(at, tidied)
+            self._join(at, merge)
 
-    def _merge(self, at: int, tidied: Any) -> None:
+    def _join(self, at: int, merge: Merge) -> None:
         older, newer = self.head.entries[at : at + 2]
         both = [entry for entry in (older, newer) if entry.rows]
         if len(both) < 2:  # nothing to rewrite: the rows stay where they are
             merged = both[0] if both else older
         else:
-            table = tidied(pa.concat_tables([self._table(older), self._table(newer)]))
+            table = merge(pa.concat_tables([self._table(older), self._table(newer)]))
             self.store.remove(newer.seq)
             size = self._write(older.seq, table)
             self.merged += size

@@ -1,11 +1,10 @@
-"""Rows on their way to their buckets, and results on their way back, as bytes that Spark does not look into.
+"""Rows on their way to their buckets, and results on their way back, as bytes that are opaque to Spark.
 
-A packed row is a bucket with a batch of Arrow's; so a micro-batch goes through the shuffle and into Python as a few
-rows, however many events it has. Where rows are combined into panes, they are so before the shuffle.
+A packed row is a bucket and an Arrow batch, so a micro-batch passes the shuffle as a few rows, however many events it
+has. Rows that are combined into panes are combined before the shuffle.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,8 @@ from sash import _core
 from sash.inputs import arrow
 from sash.keyed.panes import partials_of
 from sash.spark.stream.bucket_ids import labels
-from sash.spark.stream.plan import Plan, known
-from sash.spark.stream.worker import settle
+from sash.spark.stream.plan import Plan, process_plan
+from sash.spark.stream.worker import freeze_imports
 
 PACKED = spark.StructType(
     [
@@ -30,15 +29,15 @@ PACKED = spark.StructType(
 _ARROW = pa.schema(
     [("bucket", pa.int32()), ("bad_times", pa.int64()), ("bad_ids", pa.int64()), ("data", pa.large_binary())]
 )
-END = 253_370_764_800_000_000  # the year 9999 in microseconds: rows from then on move the watermark and nothing else
-_TOGETHER = 1 << 17  # rows that are packed at a time
+END = 253_370_764_800_000_000  # the year 9999 in microseconds: rows from then on only advance the watermark
+_CHUNK_ROWS = 1 << 17  # rows that are packed at a time
 
 
 def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give a packed row for each bucket that some rows belong to."""
-    settle()
-    plan = known(plan)
-    for table in _together(plan, batches):
+    """Yield a packed row for each bucket that rows belong to."""
+    freeze_imports()
+    plan = process_plan(plan)
+    for table in _chunks(plan, batches):
         readable, bad_times, bad_ids = _readable(plan, table)
         rows = partials_of(plan.definition, plan.asked, readable) if plan.merges else readable
         packed = list(_by_bucket(plan, rows))
@@ -57,34 +56,34 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
             )
 
 
-def _together(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
+def _chunks(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    chunk: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(batch)
+        chunk.append(batch)
         rows += batch.num_rows
-        if rows >= _TOGETHER:
-            yield _named(plan, held)
-            held, rows = [], 0
+        if rows >= _CHUNK_ROWS:
+            yield _input_table(plan, chunk)
+            chunk, rows = [], 0
     if rows:
-        yield _named(plan, held)
+        yield _input_table(plan, chunk)
 
 
-def _named(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
+def _input_table(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches).rename_columns(plan.schema.names).cast(plan.schema)
 
 
 def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
-    """Give the rows that have a time, and an id where they must, without markers of the end; and how many have not."""
+    """Return the rows with a time and a required id, and the numbers of rows without; drop markers of the end."""
     ticks, bad = arrow.ticks(table, plan.asked.time)
     bad = np.zeros(len(ticks), dtype=bool) if bad is None else bad
     ends = ticks >= END
-    nameless = np.zeros(len(ticks), dtype=bool)
+    no_id = np.zeros(len(ticks), dtype=bool)
     if plan.asked.id is not None:
-        nameless = np.asarray(table.column(plan.asked.id).is_null(), dtype=bool) & ~bad & ~ends
-    drop = bad | nameless | ends
-    kept = table.filter(pa.array(~drop)) if drop.any() else table
-    return kept, int(bad.sum()), int(nameless.sum())
+        no_id = np.asarray(table.column(plan.asked.id).is_null(), dtype=bool) & ~bad & ~ends
+    drop = bad | no_id | ends
+    readable = table.filter(pa.array(~drop)) if drop.any() else table
+    return readable, int(bad.sum()), int(no_id.sum())
 
 
 def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
@@ -103,8 +102,8 @@ def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
         start = end
 
 
-def unpacked(plan: Plan, packed: list[bytes]) -> pa.Table:
-    """Give the rows of a bucket again."""
+def unpack_rows(plan: Plan, packed: list[bytes]) -> pa.Table:
+    """Return the rows of a bucket from their packed bytes."""
     batches = [pa.ipc.read_record_batch(pa.py_buffer(data), plan.packed) for data in packed if data]
     return pa.Table.from_batches(batches, schema=plan.packed)
 
@@ -113,18 +112,18 @@ def unpacked(plan: Plan, packed: list[bytes]) -> pa.Table:
 
 
 def result_bytes(plan: Plan, table: pa.Table) -> list[bytes]:
-    """Give results as bytes, some megabytes each."""
+    """Return results as bytes, in pieces of some megabytes."""
     parts = max(1, -(-table.nbytes // (32 << 20)))
     rows = -(-table.num_rows // parts)
-    batches: list[Any] = []
+    batches: list[pa.RecordBatch] = []
     for part in range(parts if table.num_rows else 0):
         batches += table.slice(part * rows, rows).combine_chunks().to_batches()
     return [batch.serialize().to_pybytes() for batch in batches]
 
 
 def unpack(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the results of packed rows."""
-    settle()
+    """Yield the results in packed rows."""
+    freeze_imports()
     for batch in batches:
         for data in pc.drop_null(batch.column("data")):
             buffer = data.as_buffer()

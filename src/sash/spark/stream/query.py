@@ -9,8 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from sash.errors import ArgumentError, KindError, shown
+from sash import durations
+from sash.errors import ArgumentError, KindError
 from sash.keyed.definition import require_monoids
+from sash.keyed.result_schema import require_readable
 from sash.keyed.spec import Asked
 from sash.monoids.arguments import checked_int
 from sash.spark import schema
@@ -20,17 +22,17 @@ from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.processor import OUTPUT, Processor
 
-OBSERVED = "sash_"  # how the names begin under which a micro-batch's progress has what operators counted
+OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' counters
 BUCKETS = 8
 
 
-def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: Any) -> DataFrame:
-    """Give the results as a streaming DataFrame."""
-    _require_watermark(df, asked.time)
-    df, asked = with_mark(df, asked)
-    plan = plan_of(df.schema, asked, buckets, **more)
+def roll_stream(df: DataFrame, spec: Asked, buckets: int | None = None, **options: Any) -> DataFrame:
+    """Return the results as a streaming DataFrame; `options` are fields of the plan."""
+    _require_watermark(df, spec.time)
+    df, spec = with_mark(df, spec)
+    plan = plan_of(df.schema, spec, buckets, **options)
     result = plan.result
-    shape = spark.StructType([_field(df.schema, field) for field in result])
+    output = spark.StructType([_field(df.schema, field) for field in result])
 
     def packing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return pack(plan, batches)
@@ -39,54 +41,52 @@ def streamed(df: DataFrame, asked: Asked, buckets: int | None = None, **more: An
         return unpack(result, batches)
 
     rows = df.select(*[column(name) for name in plan.schema.names])
-    # By place: Spark would take a dot in a name for a member of a struct.
+    # By position: Spark would take a dot in a name for a member of a struct.
     rows = rows.toDF(*[f"c{place}" for place in range(len(plan.schema))]).mapInArrow(packing, PACKED)
-    held = rows.groupBy("bucket").transformWithState(
+    stateful = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
     )
-    counted = held.observe(OBSERVED + plan.operator[:8], F.collect_list("counts").alias("counts"))
-    given = counted.select("data").mapInArrow(unpacking, shape)
-    return given.drop(MARK) if MARK in result.names else given
+    observed = stateful.observe(OBSERVED + plan.operator[:8], F.collect_list("counts").alias("counts"))
+    results = observed.select("data").mapInArrow(unpacking, output)
+    return results.drop(MARK) if MARK in result.names else results
 
 
-def plan_of(given: spark.StructType, asked: Asked, buckets: int | None, **more: Any) -> Plan:
-    """Give what the tasks must know, or refuse what is asked before anything runs."""
+def plan_of(columns: spark.StructType, spec: Asked, buckets: int | None, **options: Any) -> Plan:
+    """Return the plan for the tasks, or raise for a spec that does not fit the columns, before anything runs."""
     if buckets is not None:
         buckets = checked_int("buckets", buckets, 1, 1 << 16)
-    require_monoids(asked.aggs)
-    columns = (dict.fromkeys(given.names, "df") if asked.emit == "arrival" else {}) | _columns(asked)
-    for name, argument in columns.items():
-        schema.place_of(given, name, argument)
-    for name in asked.keys:
-        schema.require_plain_text(given[name])
-    fields = [schema.arrow_field(given[name], argument) for name, argument in columns.items()]
-    count = (BUCKETS if asked.keys else 1) if buckets is None else buckets
-    plan = Plan(asked, pa.schema(fields), count, uuid.uuid4().hex, **more)
-    for field in plan.result:
-        if pa.types.is_null(field.type) and field.name not in plan.schema.names:
-            raise ArgumentError(
-                f"aggs: the type of {field.name} is not known before it runs; give its monoid returns=, as in "
-                'returns="float64".'
-            )
+    require_monoids(spec.aggs)
+    arguments = (dict.fromkeys(columns.names, "df") if spec.emit == "arrival" else {}) | _columns_read(spec)
+    for name, argument in arguments.items():
+        schema.place_of(columns, name, argument)
+    for name in spec.keys:
+        schema.require_plain_text(columns[name])
+    fields = [schema.arrow_field(columns[name], argument) for name, argument in arguments.items()]
+    count = (BUCKETS if spec.keys else 1) if buckets is None else buckets
+    plan = Plan(spec, pa.schema(fields), count, uuid.uuid4().hex, **options)
+    require_readable(spec, plan.definition, plan.schema)
+    if spec.lateness is not None:
+        durations.ticks_of(spec.lateness, plan.definition.unit, "lateness", least=0)
+    schema.require_result_types(field for field in plan.result if field.name not in plan.schema.names)
     return plan
 
 
-def _columns(asked: Asked) -> dict[str, str]:
-    """Give the columns that are read, and the argument that names each."""
-    named = [(name, "keys") for name in asked.keys] + [(asked.time, "time")]
-    named += [(name, argument) for name, argument in ((asked.id, "id"), (asked.retract, "retract")) if name]
-    named += [(name, "carry") for name in asked.carry]
-    named += [(name, "aggs") for monoid in asked.aggs.values() for name in monoid.columns]
+def _columns_read(spec: Asked) -> dict[str, str]:
+    """Return the columns that are read, each with the argument that names it."""
+    named = [(name, "keys") for name in spec.keys] + [(spec.time, "time")]
+    named += [(name, argument) for name, argument in ((spec.id, "id"), (spec.retract, "retract")) if name]
+    named += [(name, "carry") for name in spec.carry]
+    named += [(name, "aggs") for monoid in spec.aggs.values() for name in monoid.columns]
     columns: dict[str, str] = {}
     for name, argument in named:
         columns.setdefault(name, argument)
     return columns
 
 
-def _field(given: spark.StructType, field: pa.Field) -> spark.StructField:
-    """Give a column of results as Spark has it: one that passes through as it was."""
-    if field.name in given.names:
-        return spark.StructField(field.name, given[field.name].dataType)
+def _field(columns: spark.StructType, field: pa.Field) -> spark.StructField:
+    """Return a field of the results as Spark's; a column that passes through keeps its type."""
+    if field.name in columns.names:
+        return spark.StructField(field.name, columns[field.name].dataType)
     return spark.StructField(field.name, schema.spark_type(field.type))
 
 
@@ -94,9 +94,15 @@ def _require_watermark(df: DataFrame, time: str) -> None:
     place = schema.place_of(df.schema, time, "time")
     field = df.schema.fields[place]
     if not isinstance(field.dataType, (spark.TimestampType, spark.TimestampNTZType)):
-        raise KindError(f"time: the column {shown(time)} holds {field.dataType.simpleString()}; give timestamps.")
+        raise KindError(
+            f"column {time!r} must hold timestamps to be the time of a stream, got {field.dataType.simpleString()}.",
+            argument="time",
+            column=time,
+        )
     if "spark.watermarkDelayMs" not in (field.metadata or {}):
         raise ArgumentError(
-            f"df: it has no watermark on {shown(time)}, so nothing would ever be final; "
-            f'give df.withWatermark("{time}", "10 minutes").'
+            f"df must have a watermark on {time!r}, or no result would ever be final; "
+            f'call df.withWatermark("{time}", "10 minutes").',
+            argument="df",
+            column=time,
         )

@@ -1,21 +1,21 @@
-"""What a Python worker of Spark's does once, for all the tasks it will have."""
+"""Setup of a Spark Python worker, done once for all its tasks."""
 
 import gc
 
 from pyspark import TaskContext
 
-_TASKS = 4  # in which everything is imported that any of its kinds needs
-_seen = 0
+_TASKS = 4  # within which every kind of task has run, so that all modules are imported
+_started = 0
 
 
-def settle() -> None:
-    """Have the collector look no more at what is there already: the modules.
+def freeze_imports() -> None:
+    """Exclude all current objects, mostly imported modules, from garbage collection.
 
-    After each task Spark's worker collects garbage, and walks through all that was ever imported: some fifty
-    milliseconds, four times in a micro-batch, while the next task waits for the same worker. What is frozen is still
-    freed when nothing refers to it; the worker has just collected what only cycles held.
+    Spark's worker collects garbage after each task and walks through everything that was ever imported: some fifty
+    milliseconds, four times in a micro-batch, while the next task waits for the same worker. Frozen objects are still
+    freed when nothing refers to them; the worker has just collected the cycles.
     """
-    global _seen
-    if _seen < _TASKS and TaskContext.get() is not None:
-        _seen += 1
+    global _started
+    if _started < _TASKS and TaskContext.get() is not None:
+        _started += 1
         gc.freeze()

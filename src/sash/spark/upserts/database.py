@@ -1,10 +1,10 @@
 """The latest revision of each row in a table of a database, written by the driver through a DB-API connection.
 
-One transaction holds a micro-batch's rows and its number, so both are there or neither. The rows, tombstones among
-them, live in `<table>__rows`, each with its keys as one text, `_sash_identity`, because to a unique index no null
-equals another; the view `<table>` shows those that are not deleted. `_sash_tables` holds what a table was made by, and
-its row there is the lock that a writer takes; `_sash_batches` the last micro-batch of each query. Rows come to the
-driver in Arrow pieces, one task's at a time.
+One transaction writes the rows of a micro-batch and its number, so both are stored or neither. The rows, including
+tombstones, are in `<table>__rows`, each with its keys as one text, `_sash_identity`, because in a unique index no null
+equals another; the view `<table>` shows those that are not deleted. `_sash_tables` has the definition of each table,
+and its row there is the lock of a writer; `_sash_batches` has the last micro-batch of each query. Rows come to the
+driver in Arrow pieces, one task at a time.
 """
 
 import json
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
 from sash.inputs.arrow import pyarrow
-from sash.spark.columns import numbered
+from sash.spark.columns import with_numbered_columns
 from sash.spark.upserts.dialect import Transaction, identities, quoted
 from sash.spark.upserts.manifest import Definition
 from sash.spark.upserts.target import (
@@ -31,6 +31,9 @@ from sash.spark.upserts.target import (
     require_same,
     require_same_columns,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TABLES, _BATCHES, _IDENTITY = "_sash_tables", "_sash_batches", "_sash_identity"
 _MADE = {
@@ -54,44 +57,46 @@ class DatabaseUpsert:
     shared: bool
 
     def check(self, schema: StructType) -> None:
-        """Refuse rows that lack a column or have one of a type that cannot be used, before a query starts."""
+        """Raise for rows that lack a column or have one of an unsupported type, before a query starts."""
         require_columns(self.definition, schema)
         if _IDENTITY in schema.names:
             raise ArgumentError(
-                f"keys: the rows have a column {_IDENTITY}, which upserts keep for themselves; drop it."
+                f"The rows must not have a column {_IDENTITY}, which upserts reserve; drop it.",
+                argument="keys",
+                column=_IDENTITY,
             )
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the table, in one transaction."""
         self.check(batch.schema)
-        pieces = numbered(batch).mapInArrow(_pieces, "query string, piece binary").persist()
+        pieces = with_numbered_columns(batch).mapInArrow(_pieces, "query string, piece binary").persist()
         try:
-            # This runs the whole micro-batch, also one that turns out to be known: state that it commits is needed
-            # by the next, and only a job over all rows commits it.
-            told = pieces.select("query").collect()
-            if told:
-                self._transact(batch.schema, pieces, told[0].query, batch_id)
+            # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
+            # commits, and only a job over all rows commits it.
+            queries = pieces.select("query").collect()
+            if queries:
+                self._transact(batch.schema, pieces, queries[0].query, batch_id)
         finally:
             pieces.unpersist()
 
     def _transact(self, schema: StructType, pieces: DataFrame, query: str | None, batch_id: int) -> None:
-        with closing(self._connected()) as connection:
+        with closing(self._connect()) as connection:
             transaction = Transaction(connection, self.style)
-            there = {name for name in (*_MADE, self.table, self._rows) if transaction.has(name)}
+            existing = {name for name in (*_MADE, self.table, self._rows) if transaction.has(name)}
             self._begin(transaction)
             try:
-                self._open(transaction, schema, there)
+                self._open(transaction, schema, existing)
                 self._merge(transaction, pieces, query, batch_id, schema.names)
                 transaction.commit()
             except BaseException:
                 transaction.rollback()
                 raise
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         try:
             return self.connect()
         except Exception as error:
-            raise self._refused(error) from error
+            raise self._access_error(error) from error
 
     def _begin(self, transaction: Transaction) -> None:
         try:
@@ -99,39 +104,41 @@ class DatabaseUpsert:
         except SashError:
             raise
         except Exception as error:
-            raise self._refused(error) from error
+            raise self._access_error(error) from error
 
-    def _refused(self, error: Exception) -> SashError:
-        """Give what a database that cannot be written now says, in our words."""
-        said = " ".join(str(error).split()).rstrip(".")
-        named = "connect: the database" if self.path is None else f"target: {shown(self.path)}"
-        if not _LOCKED.search(said):
-            return ArgumentError(f"{named} cannot be written: {said}.")
-        longer = "let its connections wait longer" if self.path is None else "give a longer wait"
-        return ConcurrentUseError(f"{named} is being written by another; stop it, or {longer}.")
+    def _access_error(self, error: Exception) -> SashError:
+        """Return the error for a database that cannot be written now."""
+        reason = " ".join(str(error).split()).rstrip(".")
+        argument = "connect" if self.path is None else "target"
+        place = "The database of connect" if self.path is None else f"target {shown(self.path)}"
+        if not _LOCKED.search(reason):
+            return ArgumentError(f"{place} cannot be written: {reason}.", argument=argument)
+        longer = "let its connections wait longer" if self.path is None else "pass a longer wait"
+        return ConcurrentUseError(
+            f"{place} is being written by another writer; stop it, or {longer}.", argument=argument
+        )
 
     # --- the tables -------------------------------------------------------------------------------
 
-    def _open(self, transaction: Transaction, schema: StructType, there: set[str]) -> None:
-        """Make the table, or see that it is the one that was made; no other writes it from here on."""
+    def _open(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
+        """Lock the table, and create it or check that it has the same definition and columns."""
         for name, columns in _MADE.items():
-            if name not in there:  # for who may not make tables
+            if name not in existing:  # the user may not have the right to create tables
                 transaction.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
         mine = f"WHERE name = {transaction.marks(1)}"
         transaction.execute(f"UPDATE {_TABLES} SET columns = columns {mine}", [self.table])
         found = transaction.rows(f"SELECT definition, columns FROM {_TABLES} {mine}", [self.table])
         if not found:
-            self._create(transaction, schema, there)
+            self._create(transaction, schema, existing)
             return
-        made = json.loads(found[0][0])
-        lists = {name: tuple(made[name]) for name in ("keys", "partition_by")}
-        require_same(self.definition, Definition(**{**made, **lists}), self._place)
+        require_same(self.definition, Definition.from_plain(json.loads(found[0][0])), self._place)
         require_same_columns(StructType.fromJson(json.loads(found[0][1])), schema, self._place)
 
-    def _create(self, transaction: Transaction, schema: StructType, there: set[str]) -> None:
-        if there & {self.table, self._rows}:
+    def _create(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
+        if existing & {self.table, self._rows}:
             raise ArgumentError(
-                f"table: {shown(self.table)} exists in the database and is no upsert's; give another name."
+                f"table must be a new name or the table of an upsert, got {shown(self.table)}, which exists.",
+                argument="table",
             )
         rows, view, flag = quoted(self._rows), quoted(self.table), self.definition.deleted
         columns = [f"{_IDENTITY} TEXT PRIMARY KEY"]
@@ -140,12 +147,12 @@ class DatabaseUpsert:
         live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
         transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)})")
         transaction.execute(f"CREATE VIEW {view} AS SELECT {visible} FROM {rows}{live}")
-        told = [self.table, json.dumps(asdict(self.definition)), schema.json()]
-        transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", told)
+        row = [self.table, json.dumps(asdict(self.definition)), schema.json()]
+        transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", row)
 
     @property
     def _place(self) -> Place:
-        """Give the argument that named the table's place, and what it was."""
+        """Return the argument that named the table, and its value."""
         return Place("table", self.table) if self.path is None else Place("target", str(self.path))
 
     @property
@@ -174,22 +181,22 @@ class DatabaseUpsert:
                 [self.table, query, batch_id],
             )
 
-    def _latest(self, transaction: Transaction, table: Any, columns: list[str]) -> list[tuple[Any, ...]]:
-        """Give the rows to write, each identity's latest only: a statement may touch no row twice."""
+    def _latest(self, transaction: Transaction, table: "pa.Table", columns: list[str]) -> list[tuple[Any, ...]]:
+        """Return the latest row of each identity, because a statement must not write a row twice."""
         names = identities([table.column(columns.index(key)) for key in self.definition.keys])
         values = [transaction.dialect.values(column) for column in table.columns]
         revision = self.definition.revision
         place = None if revision is None else columns.index(revision) + 1
         latest: dict[str, tuple[Any, ...]] = {}
         for row in zip(names, *values, strict=True):
-            held = latest.get(row[0])
-            if held is None or place is None or _or_least(row[place]) >= _or_least(held[place]):
+            previous = latest.get(row[0])
+            if previous is None or place is None or _or_least(row[place]) >= _or_least(previous[place]):
                 latest[row[0]] = row
         return list(latest.values())
 
     def _put(self, transaction: Transaction, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
         width = len(columns) + 1
-        # Many rows a statement: DuckDB takes as long for one row as for a hundred, and so does a database far away.
+        # Many rows per statement: DuckDB takes as long for one row as for a hundred, and so does a remote database.
         many = max(1, min(_ROWS_AT_ONCE, transaction.dialect.most_parameters // width))
         for start in range(0, len(rows), many):
             part = rows[start : start + many]
@@ -210,13 +217,13 @@ class DatabaseUpsert:
 
 @dataclass(frozen=True)
 class SqliteFile:
-    """Gives connections to an SQLite file; a class, so that it travels to a server of Spark Connect."""
+    """Opens connections to an SQLite file; a class, so that it can be pickled for a Spark Connect server."""
 
     path: Path
     wait_seconds: float
 
     def __call__(self) -> Any:
-        """Give a connection, which waits for other writers."""
+        """Return a connection, which waits for other writers."""
         import sqlite3
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,8 +234,8 @@ def _or_least(revision: int | None) -> int:
     return _LEAST if revision is None else revision
 
 
-def _pieces(batches: Iterator[Any]) -> Iterator[Any]:
-    """Give each Arrow batch as bytes in one row, so that rows reach the driver without becoming objects on the way."""
+def _pieces(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Yield each Arrow batch as bytes in one row, so that rows reach the driver without becoming Python objects."""
     pa, query = pyarrow(), query_id()
     for batch in batches:
         sink = pa.BufferOutputStream()

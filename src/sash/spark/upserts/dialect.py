@@ -1,22 +1,27 @@
-"""What databases differ in, as far as an upsert needs it: types of columns, how values and parameters are written.
+"""Differences between databases that matter to an upsert: column types, values and parameters.
 
-All of them know `INSERT … ON CONFLICT … DO UPDATE` and transactions that hold CREATE TABLE too. SQLite has few types:
-there instants are text in UTC with microseconds, dates and decimals text, and NaN becomes null. Everywhere else columns
+All of them support `INSERT … ON CONFLICT … DO UPDATE` and transactions that include CREATE TABLE. SQLite has few types:
+instants are text in UTC with microseconds, dates and decimals are text, and NaN becomes null. Everywhere else columns
 have the types of the SQL standard. Nested values are JSON in both.
 """
 
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.types import DataType, DecimalType
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.inputs.arrow import pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _OF_SQLITE = {**dict.fromkeys((*_NUMBERS, "boolean"), "INTEGER"), "float": "REAL", "double": "REAL", "binary": "BLOB"}
@@ -31,7 +36,7 @@ STYLES = (*_POSITIONS, *_NAMES)
 
 @dataclass(frozen=True)
 class Dialect:
-    """One kind of database; `begin` is None where a DB-API connection begins transactions by itself."""
+    """A kind of database; `begin` is None if a DB-API connection begins transactions implicitly."""
 
     name: str
     types: dict[str, str]
@@ -39,17 +44,18 @@ class Dialect:
     most_parameters: int  # of one statement
 
     def type_of(self, kind: DataType) -> str:
-        """Give the type of a column of Spark's."""
+        """Return the SQL type for a Spark type."""
         if isinstance(kind, DecimalType) and self.types is _STANDARD:
             return f"NUMERIC({kind.precision}, {kind.scale})"
         return self.types.get(kind.simpleString(), "TEXT")
 
-    def values(self, column: Any) -> list[Any]:
-        """Give an Arrow column's values as the database takes them."""
-        return plain(column) if self.types is _OF_SQLITE else typed(column)
+    def values(self, column: "ArrowColumn") -> list[Any]:
+        """Return the values of an Arrow column as parameters."""
+        return plain_values(column) if self.types is _OF_SQLITE else typed_values(column)
 
 
-# Old SQLites take 999 parameters, PostgreSQL 65,535. IMMEDIATE: who reads first and writes then may have to give up.
+# Old SQLites accept 999 parameters, PostgreSQL 65,535. IMMEDIATE, because a transaction that reads first may fail when
+# it writes.
 _SQLITE = Dialect("SQLite", _OF_SQLITE, "BEGIN IMMEDIATE", 900)
 _DUCKDB = Dialect("DuckDB", _STANDARD, "BEGIN TRANSACTION", 30_000)
 _OTHER = Dialect("SQL", _STANDARD, None, 30_000)
@@ -59,25 +65,25 @@ _BY_MODULE = dict.fromkeys(("sqlite3", "pysqlite3", "sqlcipher3"), _SQLITE) | di
 
 
 class Transaction:
-    """A transaction that has begun on a DB-API connection; statements mark their parameters with `marks`."""
+    """A transaction on a DB-API connection; statements mark their parameters with `marks`."""
 
     def __init__(self, connection: Any, style: str | None = None) -> None:
         if not all(hasattr(connection, name) for name in ("cursor", "commit", "rollback", "close")):
-            raise KindError(f"connect: it gave {shown(connection)}, which is no DB-API connection; give one.")
+            raise KindError(f"connect must return a DB-API connection, got {shown(connection)}.", argument="connect")
         modules = list(_modules_of(connection))
-        known = [_BY_MODULE[root] for root in (name.split(".")[0] for name in modules) if root in _BY_MODULE]
-        self.dialect = known[0] if known else _OTHER
+        dialects = [_BY_MODULE[root] for root in (name.split(".")[0] for name in modules) if root in _BY_MODULE]
+        self.dialect = dialects[0] if dialects else _OTHER
         self._style = style or _style_of(modules)
         self._connection = connection
-        # A cursor of DuckDB's is another connection, with transactions of its own.
+        # A cursor of DuckDB is another connection, with its own transactions.
         self._cursor = connection if self.dialect is _DUCKDB else connection.cursor()
 
     def begin(self) -> None:
-        """Begin, whatever the connection does by itself."""
+        """Begin the transaction, also on a connection that does not do so implicitly."""
         if getattr(self._connection, "in_transaction", False):
             return
         if self.dialect is _SQLITE:
-            # Without an isolation level Python leaves transactions to us, those around CREATE TABLE too.
+            # Without an isolation level Python leaves transactions to the caller, also around CREATE TABLE.
             self._connection.isolation_level = None
         if self.dialect.begin is not None:
             self._cursor.execute(self.dialect.begin)
@@ -86,11 +92,12 @@ class Transaction:
                 self._connection.autocommit = False
             except Exception as error:
                 raise UnsupportedError(
-                    "connect: its connection commits each statement by itself; give one with autocommit off."
+                    "connect must return a connection with autocommit off, got one that commits each statement.",
+                    argument="connect",
                 ) from error
 
-    def execute(self, statement: str, values: Any = ()) -> None:
-        """Run a statement; with values, in which marks stand for them."""
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Run a statement, with values for its marks."""
         if not values:
             self._cursor.execute(statement)
         elif self._style in _NAMES:
@@ -98,13 +105,13 @@ class Transaction:
         else:
             self._cursor.execute(statement, list(values))
 
-    def rows(self, statement: str, values: Any = ()) -> list[Any]:
-        """Give all rows of a query."""
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows of a query."""
         self.execute(statement, values)
         return list(self._cursor.fetchall())
 
     def has(self, name: str) -> bool:
-        """Say whether there is such a table or view, by asking for none of its rows; outside of `begin` only."""
+        """Return whether a table or view exists, by selecting none of its rows; only before `begin`."""
         try:
             self._cursor.execute(f"SELECT 1 FROM {quoted(name)} WHERE 1 = 0")
             self._cursor.fetchall()
@@ -115,40 +122,42 @@ class Transaction:
         return True
 
     def commit(self) -> None:
-        """Make it last."""
+        """Commit the transaction."""
         self._connection.commit()
 
     def rollback(self) -> None:
-        """Leave everything as it was; that there is nothing to undo is no error."""
+        """Roll the transaction back; ignore errors, because there may be nothing to undo."""
         with suppress(Exception):
             self._connection.rollback()
 
     def marks(self, count: int, rows: int = 1) -> str:
-        """Give marks for the parameters of some rows of values, each row in parentheses."""
+        """Return marks for the parameters of some rows of values, each row in parentheses."""
         mark = (_POSITIONS | _NAMES)[self._style]
         places = iter(range(1, count * rows + 1))
         lists = (", ".join(mark.format(next(places)) for _ in range(count)) for _ in range(rows))
         return ", ".join(f"({listed})" for listed in lists)
 
     def named(self, name: str) -> str:
-        """Give a name for a statement with marks, in which a percent sign may be one of them."""
+        """Return a quoted name for a statement with marks, with percent signs escaped where they start a mark."""
         return quoted(name).replace("%", "%%") if "%" in (_POSITIONS | _NAMES)[self._style] else quoted(name)
 
 
 def quoted(name: str) -> str:
-    """Give a name as SQL has it, whatever it holds."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def checked_style(style: Any) -> str | None:
-    """Give a paramstyle of the DB-API, or refuse another."""
+    """Return a paramstyle of the DB-API or None, or raise ArgumentError."""
     if style is not None and style not in STYLES:
-        raise ArgumentError(f"paramstyle: {shown(style)} is not known; give one of {', '.join(STYLES)}.")
+        raise ArgumentError(
+            f"paramstyle must be one of {', '.join(STYLES)}, got {shown(style)}.", argument="paramstyle"
+        )
     return None if style is None else str(style)
 
 
 def _modules_of(connection: Any) -> Iterator[str]:
-    """Give the modules of a connection's classes and the packages around them, the nearest first."""
+    """Yield the modules of a connection's classes and the packages around them, the nearest first."""
     for cls in type(connection).__mro__:
         name = cls.__module__
         while name:
@@ -162,12 +171,13 @@ def _style_of(modules: list[str]) -> str:
         if style in STYLES:
             return str(style)
     raise ArgumentError(
-        f"paramstyle: the module {modules[0]} of the connection has none; give one of {', '.join(STYLES)}."
+        f"paramstyle must be one of {', '.join(STYLES)}, because the module {modules[0]} of the connection has none.",
+        argument="paramstyle",
     )
 
 
-def plain(column: Any) -> list[Any]:
-    """Give an Arrow column's values as numbers, text and bytes."""
+def plain_values(column: "ArrowColumn") -> list[Any]:
+    """Return the values of an Arrow column as numbers, text and bytes."""
     import pyarrow.compute as pc
 
     pa, kind = pyarrow(), column.type
@@ -176,11 +186,11 @@ def plain(column: Any) -> list[Any]:
         return list(pc.strftime(column.cast(wanted), "%Y-%m-%d %H:%M:%S").to_pylist())
     if pa.types.is_date(kind) or pa.types.is_decimal(kind):
         return list(column.cast(pa.string()).to_pylist())
-    return typed(column)
+    return typed_values(column)
 
 
-def typed(column: Any) -> list[Any]:
-    """Give an Arrow column's values as Python has them, those that SQL has not as text."""
+def typed_values(column: "ArrowColumn") -> list[Any]:
+    """Return the values of an Arrow column as Python objects, and types that SQL does not have as text."""
     pa, values = pyarrow(), list(column.to_pylist())
     if pa.types.is_nested(column.type):
         return [None if value is None else json.dumps(value, default=str) for value in values]
@@ -189,12 +199,12 @@ def typed(column: Any) -> list[Any]:
     return values
 
 
-def identities(columns: list[Any]) -> list[str]:
-    """Give each row's keys as one text, in which a null is a value too: to a unique index no null equals another."""
-    rows = zip(*[plain(column) for column in columns], strict=True)
+def identities(columns: "list[ArrowColumn]") -> list[str]:
+    """Return the keys of each row as one text, because in a unique index no null equals another."""
+    rows = zip(*[plain_values(column) for column in columns], strict=True)
     return [_short(json.dumps(row, separators=(",", ":"), default=bytes.hex)) for row in rows]
 
 
 def _short(text: str) -> str:
-    """Give a text that every database can have in an index: PostgreSQL takes 2,700 bytes."""
+    """Return a text short enough for an index in every database; PostgreSQL allows 2,700 bytes."""
     return text if len(text) <= 1000 else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -1,13 +1,13 @@
-"""The manifest of an upserted dataset: which files are live, and how one generation follows another; no Spark.
+"""The manifest of an upserted dataset: its live files, and how one generation replaces another; independent of Spark.
 
-    target/_manifest.json     the present generation, replaced by one atomic rename
-    target/_lock              held by the writer of the moment
-    target/_data/…            files that are written once and never again
+    target/_manifest.json     the current generation, replaced by one atomic rename
+    target/_lock              locked by the current writer
+    target/_data/…            files that are written once and never change
 
-Data files come first and the rename after, so a reader that opened any manifest finds whole files, and a writer that is
-killed leaves files that no manifest names: the next writer sweeps them away. A file that a generation replaced stays
-for some generations more, for readers that hold an older manifest. Names begin with "_" so that nobody reads the
-directory itself, old files and all, by mistake.
+Data files are written before the rename, so a reader with any manifest finds complete files. A writer that is killed
+leaves files that no manifest names, and the next writer removes them. A file that a generation replaced stays for some
+more generations, for readers with an older manifest. Names begin with "_" so that nobody reads the directory itself,
+including old files, by mistake.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, shown
@@ -30,7 +30,7 @@ _MANIFEST, _LOCK, _DATA = "_manifest.json", "_lock", "_data"
 
 @dataclass(frozen=True)
 class Definition:
-    """What a dataset is made by, and cannot change: another one would look for rows in other files."""
+    """The fixed properties of a dataset; with other ones its rows would belong in other files."""
 
     keys: tuple[str, ...]
     revision: str | None
@@ -38,10 +38,15 @@ class Definition:
     partition_by: tuple[str, ...]
     buckets: int
 
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Definition":
+        """Return a definition from JSON, in which tuples are lists."""
+        return cls(**{**plain, **{name: tuple(plain[name]) for name in ("keys", "partition_by")}})
+
 
 @dataclass(frozen=True)
 class File:
-    """A live file, by its path below the target, and the part of all identities whose rows it holds."""
+    """A live file: its path below the target, and the part of the dataset that it contains."""
 
     path: str
     part: str
@@ -66,8 +71,8 @@ class Manifest:
     files: tuple[File, ...] = ()
     dead: tuple[Dead, ...] = ()
 
-    def followed(self, parts: set[str], written: Iterable[File], query: str | None, batch: int) -> "Manifest":
-        """Give the next generation, in which parts have new files."""
+    def next_generation(self, parts: set[str], written: Iterable[File], query: str | None, batch: int) -> "Manifest":
+        """Return the next generation, in which these parts have new files."""
         generation = self.generation + 1
         replaced = tuple(Dead(old.path, generation) for old in self.files if old.part in parts)
         return replace(
@@ -78,41 +83,44 @@ class Manifest:
             dead=(*self.dead, *replaced),
         )
 
-    def buried(self, keep: int) -> "Manifest":
-        """Give the same generation without the files that died `keep` generations ago or earlier."""
+    def without_expired(self, keep: int) -> "Manifest":
+        """Return the same generation without files that were replaced `keep` generations ago or earlier."""
         return replace(self, dead=tuple(old for old in self.dead if old.since + keep > self.generation))
 
 
 def load(root: Path) -> Manifest | None:
-    """Give the present generation, or None where there is none yet."""
+    """Return the current generation, or None if there is none yet."""
     try:
         text = (root / _MANIFEST).read_text()
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        told = json.loads(text)
-        if told["format"] != FORMAT:
+        plain = json.loads(text)
+        if plain["format"] != FORMAT:
             raise CorruptStateError(
-                f"target: {shown(root)} is of format {told['format']}, and this sash reads {FORMAT}; upgrade sash."
+                f"target {shown(root)} has format {plain['format']}, but this version of sash reads {FORMAT}; "
+                "upgrade sash.",
+                argument="target",
             )
-        made = told["definition"]
-        lists = {name: tuple(made[name]) for name in ("keys", "partition_by")}
         return Manifest(
-            definition=Definition(**{**made, **lists}),
-            schema=told["schema"],
-            generation=told["generation"],
-            queries=told["queries"],
-            files=tuple(File(**file) for file in told["files"]),
-            dead=tuple(Dead(**file) for file in told["dead"]),
+            definition=Definition.from_plain(plain["definition"]),
+            schema=plain["schema"],
+            generation=plain["generation"],
+            queries=plain["queries"],
+            files=tuple(File(**file) for file in plain["files"]),
+            dead=tuple(Dead(**file) for file in plain["dead"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, CorruptStateError):
             raise
-        raise CorruptStateError(f"target: {shown(root / _MANIFEST)} is no manifest of sash; restore it.") from error
+        raise CorruptStateError(
+            f"target has a file {shown(root / _MANIFEST)} that is not a manifest of sash; restore it.",
+            argument="target",
+        ) from error
 
 
 def commit(root: Path, manifest: Manifest) -> None:
-    """Make a generation the present one, by one rename that readers see as a whole or not at all."""
+    """Make a generation the current one by an atomic rename."""
     draft = root / f"{_MANIFEST}.{uuid4().hex}"
     with draft.open("w") as file:
         json.dump({"format": FORMAT, **asdict(manifest)}, file, indent=1)
@@ -123,31 +131,33 @@ def commit(root: Path, manifest: Manifest) -> None:
 
 
 def prepare(root: Path) -> None:
-    """Make the directory of a target; one that holds something else is refused."""
+    """Make the directory of a target; raise ArgumentError if it contains other files."""
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArgumentError(
-            f"target: {shown(root)} cannot be made a directory: {error.strerror}; give another."
+            f"target must be a directory that can be created, got {shown(root)}: {error.strerror}.", argument="target"
         ) from error
     for found in root.iterdir():
         if found.name not in (_LOCK, _DATA) and not found.name.startswith(_MANIFEST):
             raise ArgumentError(
-                f"target: {shown(root)} holds {shown(found.name)} and no manifest; give a new or empty directory."
+                f"target must be a new or empty directory, got {shown(root)}, which has {shown(found.name)} and no "
+                "manifest.",
+                argument="target",
             )
 
 
 def fresh_directory(root: Path, generation: int) -> Path:
-    """Give a directory for the files of a generation that no other attempt at it uses."""
+    """Return a directory for the files of a generation that no other attempt at it uses."""
     return root / _DATA / f"{generation:08d}-{uuid4().hex[:8]}"
 
 
 def sweep(root: Path, manifest: Manifest) -> None:
-    """Remove what killed writers left, drafts and files that the present generation does not name; under the lock."""
+    """Remove drafts and files that killed writers left and the current generation does not name; needs the lock."""
     known = {file.path for file in manifest.files} | {file.path for file in manifest.dead}
     for draft in root.glob(f"{_MANIFEST}.*"):
         draft.unlink(missing_ok=True)
-    # Directories come after what is in them, and fall only when empty.
+    # Directories come after their contents, and are removed only when empty.
     for found in sorted((root / _DATA).rglob("*"), reverse=True):
         name = str(found.relative_to(root))
         if found.is_dir():
@@ -170,7 +180,7 @@ def _remove_if_empty(directory: Path) -> None:
 
 @contextmanager
 def locked(root: Path, seconds: float) -> Iterator[None]:
-    """Hold the target's lock; the kernel frees it when the process dies, so no lock outlives its writer."""
+    """Hold the lock of the target; the kernel releases it when the process dies, so no lock outlives its writer."""
     with _lock_file(root) as file:
         _acquire(file, root, seconds)
         file.truncate(0)
@@ -183,14 +193,16 @@ def locked(root: Path, seconds: float) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _lock_file(root: Path) -> Any:
+def _lock_file(root: Path) -> IO[str]:
     try:
         return (root / _LOCK).open("a+")
     except OSError as error:
-        raise ArgumentError(f"target: {shown(root)} cannot be written: {error.strerror}; give another.") from error
+        raise ArgumentError(
+            f"target must be writable, got {shown(root)}: {error.strerror}.", argument="target"
+        ) from error
 
 
-def _acquire(file: Any, root: Path, seconds: float) -> None:
+def _acquire(file: IO[str], root: Path, seconds: float) -> None:
     until = time.monotonic() + seconds
     while True:
         try:
@@ -200,13 +212,14 @@ def _acquire(file: Any, root: Path, seconds: float) -> None:
                 file.seek(0)
                 holder = file.read() or "another writer"
                 raise ConcurrentUseError(
-                    f"target: {shown(root)} is being written by {holder}; stop it, or give a longer wait."
+                    f"target {shown(root)} is being written by {holder}; stop it, or pass a longer wait.",
+                    argument="target",
                 ) from None
             time.sleep(0.02)
 
 
 def _sync_directory(path: Path) -> None:
-    """Make a rename last through a power cut."""
+    """Make a rename durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sash.inputs.arrow import pyarrow
-from sash.spark.columns import column, numbered
+from sash.spark.columns import column, with_numbered_columns
 from sash.spark.schema import all_nullable
 from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.manifest import Definition, File, Manifest
@@ -25,6 +25,10 @@ from sash.spark.upserts.target import (
     require_same,
     require_same_columns,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _PART, _FRESH, _RANK = "_sash_part", "_sash_fresh", "_sash_rank"
 
@@ -42,7 +46,7 @@ class ParquetUpsert:
     swept: bool = field(default=False, init=False)
 
     def check(self, schema: StructType) -> None:
-        """Refuse rows that lack a column or have one of a type that cannot be used, before a query starts."""
+        """Raise for rows that lack a column or have one of an unsupported type, before a query starts."""
         require_columns(self.definition, schema)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -51,10 +55,10 @@ class ParquetUpsert:
         if manifests.load(self.root) is None:
             manifests.prepare(self.root)
         with manifests.locked(self.root, self.wait_seconds):
-            manifest = self._opened(batch.schema)
+            manifest = self._open(batch.schema)
             if not self.swept:
                 manifests.sweep(self.root, manifest)
-            self.swept = False  # what a merge that fails leaves is swept by the next
+            self.swept = False  # the next merge sweeps what a failed one leaves
             self._merge(batch, batch_id, manifest)
             self.swept = True
 
@@ -62,8 +66,8 @@ class ParquetUpsert:
     def _place(self) -> Place:
         return Place("target", str(self.root))
 
-    def _opened(self, schema: StructType) -> Manifest:
-        """Give the present generation, or one before the first; refuse another definition or other columns."""
+    def _open(self, schema: StructType) -> Manifest:
+        """Return the current generation, or an empty one; raise for another definition or other columns."""
         manifest = manifests.load(self.root)
         if manifest is None:
             return Manifest(self.definition, all_nullable(schema).jsonValue())
@@ -75,29 +79,29 @@ class ParquetUpsert:
         columns = [column(field["name"]) for field in manifest.schema["fields"]]
         rows = batch.select(*columns, self._part(manifest.definition).alias(_PART)).persist()
         try:
-            # This runs the whole micro-batch, also one that turns out to be known: state that it commits is needed
-            # by the next, and only a job over all rows commits it.
+            # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
+            # commits, and only a job over all rows commits it.
             touched, query = _touched(rows)
-            if not touched or _is_known(manifest, query, batch_id):
+            if not touched or _was_written(manifest, query, batch_id):
                 return
             require_own_query(manifest.queries, query, manifest.definition, self._place, self.shared)
             written = self._write(rows, manifest, touched)
         finally:
             rows.unpersist()
-        following = manifest.followed(touched, written, query, batch_id)
-        buried = following.buried(self.keep)
-        manifests.commit(self.root, buried)
-        manifests.remove(self.root, [old.path for old in following.dead if old not in buried.dead])
+        following = manifest.next_generation(touched, written, query, batch_id)
+        current = following.without_expired(self.keep)
+        manifests.commit(self.root, current)
+        manifests.remove(self.root, [old.path for old in following.dead if old not in current.dead])
 
-    def _part(self, definition: Definition) -> Any:
-        """Give the part that a row belongs to; a hash shared by two partitions only puts them into one file."""
+    def _part(self, definition: Definition) -> Column:
+        """Return the part that a row belongs to; partitions with the same hash only share a file."""
         bucket = F.pmod(F.xxhash64(*map(column, definition.keys)), F.lit(definition.buckets)).cast("string")
         if not definition.partition_by:
             return bucket
         return F.concat_ws("-", F.hex(F.xxhash64(*map(column, definition.partition_by))), bucket)
 
     def _write(self, rows: DataFrame, manifest: Manifest, touched: set[str]) -> list[File]:
-        """Write the touched parts anew, old rows and new, and give their files."""
+        """Rewrite the touched parts, old rows and new, and return their files."""
         fresh = rows.withColumn(_FRESH, F.lit(True))
         live = tuple(file for file in manifest.files if file.part in touched)
         if live:
@@ -108,14 +112,17 @@ class ParquetUpsert:
         latest = _latest(fresh, manifest.definition, len(touched))
         names = [name for name in latest.columns if name != _PART]
         write = partial(_write_parts, str(self.root), str(directory), names)
-        report = numbered(latest.select(_PART, *map(column, names))).mapInArrow(write, "part string, path string")
+        report = with_numbered_columns(latest.select(_PART, *map(column, names))).mapInArrow(
+            write, "part string, path string"
+        )
         return [File(row.path, row.part) for row in report.collect()]
 
 
 def _latest(rows: DataFrame, definition: Definition, parts: int) -> DataFrame:
-    """Give the greatest revision of each identity, the rows of each part together.
+    """Return the greatest revision of each identity, the rows of each part together.
 
-    Partitioned by part alone, which keeps the rows of an identity together too: one shuffle and one sort serve both.
+    Rows are partitioned by part alone, which keeps the rows of an identity together too: one shuffle and one sort serve
+    both.
     """
     greatest = [] if definition.revision is None else [column(definition.revision).desc_nulls_last()]
     window = Window.partitionBy(_PART, *map(column, definition.keys)).orderBy(*greatest, F.col(_FRESH).desc())
@@ -128,7 +135,7 @@ def _tasks(rows: DataFrame) -> int:
 
 
 def rows_of(spark: SparkSession, root: Path, manifest: Manifest, files: Sequence[File]) -> DataFrame:
-    """Give the rows of some files of a dataset, tombstones among them."""
+    """Return the rows of some files of a dataset, including tombstones."""
     schema = StructType.fromJson(manifest.schema)
     if not files:
         return spark.createDataFrame([], schema)
@@ -136,23 +143,25 @@ def rows_of(spark: SparkSession, root: Path, manifest: Manifest, files: Sequence
 
 
 def _touched(rows: DataFrame) -> tuple[set[str], str | None]:
-    """Give the parts that a micro-batch touches, and the id of its query, None where there is none."""
-    told = rows.select(_PART).mapInArrow(_parts_and_query, "part string, query string").collect()
-    return {row.part for row in told}, next((row.query for row in told if row.query), None)
+    """Return the parts that a micro-batch touches, and the id of its query or None."""
+    report = rows.select(_PART).mapInArrow(_parts_and_query, "part string, query string").collect()
+    return {row.part for row in report}, next((row.query for row in report if row.query), None)
 
 
-def _parts_and_query(batches: Iterator[Any]) -> Iterator[Any]:
-    pa, seen = pyarrow(), set()
+def _parts_and_query(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    pa, parts = pyarrow(), set()
     for batch in batches:
-        seen |= set(batch.column(0).unique().to_pylist())
-    columns = {"part": pa.array(sorted(seen), pa.string()), "query": pa.array([query_id()] * len(seen), pa.string())}
+        parts |= set(batch.column(0).unique().to_pylist())
+    columns = {"part": pa.array(sorted(parts), pa.string()), "query": pa.array([query_id()] * len(parts), pa.string())}
     yield pa.RecordBatch.from_pydict(columns)
 
 
-def _write_parts(root: str, directory: str, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
-    """Write rows into one file per part and tell which; each attempt at a task writes files of its own names."""
+def _write_parts(
+    root: str, directory: str, names: list[str], batches: "Iterator[pa.RecordBatch]"
+) -> "Iterator[pa.RecordBatch]":
+    """Write rows into one file per part and yield the files; each attempt at a task uses new file names."""
     pa = pyarrow()
-    writer: Any = None
+    writer: pq.ParquetWriter | None = None
     files: list[tuple[str, str]] = []
     try:
         for part, rows in _runs(batches, names):
@@ -160,6 +169,7 @@ def _write_parts(root: str, directory: str, names: list[str], batches: Iterator[
                 _close(writer, files)
                 files.append((part, os.path.join(directory, f"{part}-{uuid4().hex}.parquet")))
                 writer = _writer(files[-1][1], rows.schema)
+            assert writer is not None
             writer.write_batch(rows)
     finally:
         _close(writer, files)
@@ -167,8 +177,8 @@ def _write_parts(root: str, directory: str, names: list[str], batches: Iterator[
     yield pa.RecordBatch.from_pydict({"part": pa.array(parts, pa.string()), "path": pa.array(paths, pa.string())})
 
 
-def _runs(batches: Iterator[Any], names: list[str]) -> Iterator[tuple[str, Any]]:
-    """Give stretches of rows of one part, under their own names and without the part, which comes first."""
+def _runs(batches: "Iterator[pa.RecordBatch]", names: list[str]) -> "Iterator[tuple[str, pa.RecordBatch]]":
+    """Yield runs of rows of one part, under their own names and without the part, which is the first column."""
     import pyarrow.compute as pc
 
     for batch in batches:
@@ -179,16 +189,16 @@ def _runs(batches: Iterator[Any], names: list[str]) -> Iterator[tuple[str, Any]]
             start = end
 
 
-def _writer(path: str, schema: Any) -> Any:
+def _writer(path: str, schema: "pa.Schema") -> "pq.ParquetWriter":
     import pyarrow.parquet as pq
 
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Without Arrow's own schema instants are read back in UTC, whatever the session's zone was.
+    # Without the Arrow schema instants are read back in UTC, whatever the time zone of the session was.
     return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
 
 
-def _close(writer: Any, files: list[tuple[str, str]]) -> None:
-    """Close a file so that it lasts through a power cut: the manifest that will name it does."""
+def _close(writer: "pq.ParquetWriter | None", files: list[tuple[str, str]]) -> None:
+    """Close the last file and make it durable, as the manifest that will name it is."""
     if writer is None:
         return
     writer.close()
@@ -199,5 +209,5 @@ def _close(writer: Any, files: list[tuple[str, str]]) -> None:
         os.close(handle)
 
 
-def _is_known(manifest: Manifest, query: str | None, batch_id: int) -> bool:
+def _was_written(manifest: Manifest, query: str | None, batch_id: int) -> bool:
     return query is not None and manifest.queries.get(query, -1) >= batch_id
