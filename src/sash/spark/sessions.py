@@ -70,7 +70,10 @@ def session(master: str | None = None, app: str = "sash", **confs: Any) -> Spark
     master = given.pop("spark.master", master)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if submitted and master is not None:
-        raise ArgumentError(f"master: {shown(master)} would come before that of spark-submit; leave it out.")
+        raise ArgumentError(
+            f"master: {shown(master)} would come before that of spark-submit; leave it out.",
+            argument="master",
+        )
     if master is None and (submitted or "SPARK_REMOTE" in os.environ):
         return _started(app, {**STATE, **given})
     master = master or "local[*]"
@@ -95,7 +98,8 @@ def _adapted(running: SparkSession, master: str | None, confs: dict[str, str]) -
             continue
         raise ArgumentError(
             f"{'master' if name == 'spark.master' else name}: {shown(value)} comes too late, because a session is "
-            "running already; stop that one first, or leave it out."
+            "running already; stop that one first, or leave it out.",
+            argument="master" if name == "spark.master" else name,
         )
     for name, value in {**STATE, **confs}.items():
         if running.conf.isModifiable(name):
@@ -131,7 +135,10 @@ def cores(master: str) -> int:
         return int(cluster[1]) * int(cluster[2])
     threads = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?])?", master)
     if not threads:
-        raise ArgumentError(f'master: {shown(master)} is no local master; give one such as "local[*]" or "local[4]".')
+        raise ArgumentError(
+            f'master: {shown(master)} is no local master; give one such as "local[*]" or "local[4]".',
+            argument="master",
+        )
     if threads[1] == "*":
         return len(os.sched_getaffinity(0))
     return int(threads[1] or 1)
@@ -141,7 +148,10 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int, float, Path)):
-        raise KindError(f"confs: {shown(value)} is no setting of Spark's; give text, a number or a bool.")
+        raise KindError(
+            f"confs: {shown(value)} is no setting of Spark's; give text, a number or a bool.",
+            argument="confs",
+        )
     return str(value)
 
 

@@ -139,7 +139,10 @@ def _require_connect(connect: Any, target: Any, wait: Any) -> None:
 
 def _table(table: Any, where: str) -> str:
     if not table or not isinstance(table, str):
-        raise ArgumentError(f"table: {shown(table)} is no name; give that of the table in {where}.")
+        raise ArgumentError(
+            f"table: {shown(table)} is no name; give that of the table in {where}.",
+            argument="table",
+        )
     return table
 
 

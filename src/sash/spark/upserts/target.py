@@ -56,7 +56,11 @@ def require_columns(definition: Definition, schema: StructType) -> None:
     for argument, names in named.items():
         for name in names:
             if name is not None and name not in types:
-                raise ArgumentError(f"{argument}: there is no column {shown(name)}; the rows have {', '.join(types)}.")
+                raise ArgumentError(
+                    f"{argument}: there is no column {shown(name)}; the rows have {', '.join(types)}.",
+                    argument=argument,
+                    column=name,
+                )
     for name in definition.keys:
         if _is_no_key(types[name]):
             raise KindError(
