@@ -180,7 +180,7 @@ def test_the_same_file_as_a_stream_and_as_a_batch_gives_equal_rows(here):
 
 
 def recomputed():
-    """Give what the events of PAYMENTS come to, without Spark."""
+    """Return what the events of PAYMENTS come to, without Spark."""
     events = pa.Table.from_batches([demo(rows=6000, keys=10, rate=20).batch(0, 6000)])
     aggs = {"n": monoids.count(), "total": monoids.sum("amount")}
     wanted = rolling(events, keys=["card"], time="ts", windows=["5m", "20m"], every="1 minute", aggs=aggs)

@@ -13,7 +13,7 @@ OUTCOME = Outcome(rows_in=60_000, emitted=1_500, late=3, revised=40, quarantined
 
 
 def told(batch=0, **changed):
-    """Give what the runner tells of a micro-batch."""
+    """Return what the runner tells of a micro-batch."""
     usual = {
         "rows": 20_000,
         "seconds": 2.0,
@@ -31,7 +31,7 @@ def told(batch=0, **changed):
 
 
 def shown(updates, outcome=None, *, live, width=100):
-    """Give everything that a view of these micro-batches wrote."""
+    """Return everything that a view of these micro-batches wrote."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=live, width=width, color_system=None, highlight=False)
     with View("payments", "total_1h", live, console) as view:
@@ -43,7 +43,7 @@ def shown(updates, outcome=None, *, live, width=100):
 
 
 def panel_after(updates, width=100):
-    """Give the panel alone, as it stands after these micro-batches."""
+    """Return the panel alone, as it stands after these micro-batches."""
     console = Console(file=io.StringIO(), width=width, color_system=None, record=True)
     view = View("payments", "total_1h", False, console)
     for progress in updates:

@@ -49,7 +49,7 @@ def check(
 
 
 def _way(pipeline: Pipeline, frames: Any) -> Tree:
-    """Give the way from the source to the sink as a tree."""
+    """Return the way from the source to the sink as a tree."""
     source, rolling, sink = pipeline.source, pipeline.rolling, pipeline.sink
     tree = Tree(Text(f"{pipeline.name} ({pipeline.mode})"))
     origin = tree.add(Text(f"source: {source.format or 'table'} {source.path or source.table or ''}".rstrip()))

@@ -73,7 +73,7 @@ def _show(checks: list[Check], failed: bool) -> None:
 
 
 def examined() -> Iterator[Check]:
-    """Give every check, the needed things first; none of them raises."""
+    """Return every check, the needed things first; none of them raises."""
     yield _guarded("Python", _python)
     yield _guarded("sash core", _core)
     for name, extra in _NEEDED.items():
@@ -141,7 +141,7 @@ def _package(name: str, extra: str, *, needed: bool) -> Check:
 
 
 def metadata_of(package: str) -> list[str]:
-    """Give what an installed package requires, nothing where it runs from its sources."""
+    """Return what an installed package requires, nothing where it runs from its sources."""
     try:
         return metadata.requires(package) or []
     except metadata.PackageNotFoundError:
@@ -149,7 +149,7 @@ def metadata_of(package: str) -> list[str]:
 
 
 def bounds_of(name: str, requirements: list[str]) -> str:
-    """Give the bounds that requirements put on a package.
+    """Return the bounds that requirements put on a package.
 
     >>> bounds_of("pyspark", ["pyarrow<27,>=18", 'pyspark<4.4,>=4.1; extra == "spark"'])
     '>=4.1,<4.4'
@@ -163,7 +163,7 @@ def bounds_of(name: str, requirements: list[str]) -> str:
 
 
 def within(version: str, bounds: str) -> bool:
-    """Tell whether a version is within bounds.
+    """Return whether a version is within bounds.
 
     >>> within("4.3.0", ">=4.1,<4.4"), within("4.4.0", ">=4.1,<4.4"), within("3.0.0rc1", "<3")
     (True, False, False)
@@ -179,7 +179,7 @@ def within(version: str, bounds: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Give a version's numbers; an early version of a release stands with the release, as a bound means it."""
+    """Return a version's numbers; an early version of a release stands with the release, as a bound means it."""
     leading = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(part) for part in (leading[0] if leading else "0").split(".")]
     return tuple(numbers + [0] * (4 - len(numbers)))

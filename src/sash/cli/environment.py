@@ -16,7 +16,7 @@ def ready() -> None:
 
 
 def called() -> tuple[str, str]:
-    """Give what to type for sash and for its Python: plain names where the shell finds them, otherwise paths."""
+    """Return what to type for sash and for its Python: plain names where the shell finds them, otherwise paths."""
     own = Path(sys.executable)
     if shutil.which("sash") == str(own.with_name("sash")):
         return "sash", "python"

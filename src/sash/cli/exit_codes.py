@@ -16,7 +16,7 @@ _MISTAKES = (ArgumentError, KindError, UnsupportedError)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that tells an error of ours in a sentence and ends with its code; `--traceback` shows the rest."""
+    """Return a command that tells an error of ours in a sentence and ends with its code; `--traceback` shows the rest."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:

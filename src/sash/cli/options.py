@@ -20,7 +20,7 @@ Traceback = Annotated[bool, typer.Option("--traceback", help="Show Spark's log, 
 
 
 def pipeline_of(file: Path, mode: str | None, sets: list[str] | None, *, once: bool = False) -> Pipeline:
-    """Give the pipeline of a file with what the command line says otherwise."""
+    """Return the pipeline of a file with what the command line says otherwise."""
     overrides = [*(sets or []), *([] if mode is None else [f"mode={mode}"])]
     pipeline = read(file, overrides)
     if once and pipeline.mode == "streaming":

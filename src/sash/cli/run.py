@@ -49,7 +49,7 @@ def run(
 
 
 def drawn(pipeline: Pipeline) -> str:
-    """Give the name of the column that the view draws, as far as it is known before Spark is there."""
+    """Return the name of the column that the view draws, as far as it is known before Spark is there."""
     first = f"{next(iter(pipeline.rolling.aggs), 'value')}_{name_of(pipeline.rolling.windows[0])}"
     return pipeline.view.column or first
 

@@ -57,7 +57,7 @@ class View:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the terminal back; the last panel stays, unless nothing came."""
+        """Return the terminal back; the last panel stays, unless nothing came."""
         self._settle()
 
     def update(self, progress: Progress) -> None:
@@ -95,7 +95,7 @@ class View:
     # --- the plain line -----------------------------------------------------------------------------
 
     def line(self, progress: Progress) -> str:
-        """Give a micro-batch as a line of plain text."""
+        """Return a micro-batch as a line of plain text."""
         told = [
             f"batch {progress.batch}",
             f"{progress.rows:,} rows in {progress.seconds:.1f} s ({count(progress.rows_per_second)} rows/s)",
@@ -154,7 +154,7 @@ class View:
         return Group(table, self._counts())
 
     def _counts(self) -> Text:
-        """Give what did not come in order; words stand out once there is something to see."""
+        """Return what did not come in order; words stand out once there is something to see."""
         counts = Text("\n")
         for number, word, style in (
             (self.late, "late", "yellow"),

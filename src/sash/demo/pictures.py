@@ -69,7 +69,7 @@ Section = tuple[str, Callable[[Any], None], Sequence[float]]
 
 
 def sections(story: Story) -> dict[str, Section]:
-    """Give the pictures by name: a title that says what is seen, what draws it, and the widths of its panels."""
+    """Return the pictures by name: a title that says what is seen, what draws it, and the widths of its panels."""
     return {
         "arrival": (_arrival_title(story), lambda axes: _arrival(story, axes), (1.5, 1)),
         "revisions": (_revisions_title(story), lambda axes: _revisions(story, axes), (1,)),

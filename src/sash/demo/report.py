@@ -59,7 +59,7 @@ def heading(story: Story) -> str:
 
 
 def facts(story: Story) -> list[tuple[str, str]]:
-    """Give the numbers at the head of the report, each with what it counts."""
+    """Return the numbers at the head of the report, each with what it counts."""
     numbers = story.numbers
     return [
         (formatting.count(numbers["events"]), f"events of\n{numbers['keys']:,.0f} {story.rules.key}s"),
@@ -76,7 +76,7 @@ def facts(story: Story) -> list[tuple[str, str]]:
 
 
 def page(story: Story, drawn: list[Path]) -> str:
-    """Give the page, its pictures inside."""
+    """Return the page, its pictures inside."""
     told = "".join(
         f"<div><b>{html.escape(number)}</b><span>{html.escape(' '.join(what.split()))}</span></div>"
         for number, what in facts(story)

@@ -49,7 +49,7 @@ class Settings:
 
     @staticmethod
     def of(rows: int, seed: int) -> "Settings":
-        """Give the settings for so many rows."""
+        """Return the settings for so many rows."""
         return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH, _FEWEST)))
 
 
@@ -92,7 +92,7 @@ class Folder:
             os.close(handle)
 
     def settings(self) -> Settings | None:
-        """Give what the folder is about, None where no demo was begun in it."""
+        """Return what the folder is about, None where no demo was begun in it."""
         path = self.out / "demo.json"
         if not path.exists():
             return None
@@ -120,7 +120,7 @@ class Folder:
                 path.unlink(missing_ok=True)
 
     def begun(self, rows: int | None, seed: int | None, fresh: bool) -> Settings:
-        """Give the settings of the run to go on with, or those of a new one; what is not told is taken from the old."""
+        """Return the settings of the run to go on with, or those of a new one; what is not told is taken from the old."""
         old = self.settings()
         if old is None:
             self._require_empty()
@@ -148,7 +148,7 @@ class Folder:
 
 
 def pipeline_of(folder: Folder, settings: Settings) -> Pipeline:
-    """Give the packaged pipeline, about these events and in this folder."""
+    """Return the packaged pipeline, about these events and in this folder."""
     changed = {
         "checkpoint": str(folder.out / "checkpoint"),
         "sink.path": str(folder.results),
@@ -163,13 +163,13 @@ def pipeline_of(folder: Folder, settings: Settings) -> Pipeline:
 
 
 def events_of(pipeline: Pipeline) -> Demo:
-    """Give the definition of the events, as the source reads it."""
+    """Return the definition of the events, as the source reads it."""
     pace = ("rows_per_batch", "partitions", "speed")
     return demo(**{name: value for name, value in pipeline.source.options.items() if name not in pace})
 
 
 def rules_of(pipeline: Pipeline) -> verify.Rules:
-    """Give what the pipeline asks for in plain numbers, for the recomputation."""
+    """Return what the pipeline asks for in plain numbers, for the recomputation."""
     rolling = pipeline.rolling
     return verify.Rules(
         key=rolling.keys[0],
@@ -198,7 +198,7 @@ def told(folder: Folder, pipeline: Pipeline, settings: Settings) -> Story:
 
 
 def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | None:
-    """Give how many rows the pipeline counted as too late.
+    """Return how many rows the pipeline counted as too late.
 
     None where a micro-batch is missing: one whose run was killed after its commit and before its line was written.
     """
@@ -208,7 +208,7 @@ def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | Non
 
 
 def history_of(folder: Folder) -> Any:
-    """Give every revision of every result, from the live files of the results and those that they replaced."""
+    """Return every revision of every result, from the live files of the results and those that they replaced."""
     from sash.spark.upserts import manifest
 
     kept = manifest.load(folder.results)

@@ -63,7 +63,7 @@ class Story:
 
 
 def revised_of(history: Any, rules: Rules, column: str) -> Revised:
-    """Give that of the busy keys whose results changed most for its size, from all rows that were ever shown."""
+    """Return that of the busy keys whose results changed most for its size, from all rows that were ever shown."""
     keys = history.column(rules.key).to_pylist()
     ends = history.column("window_end").cast("int64").to_pylist()
     numbers = history.column("revision").to_pylist()
@@ -96,7 +96,7 @@ def record(path: Path, batch: Mapping[str, Any]) -> None:
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
-    """Give the micro-batches of a file of lines by their number, of those that ran twice the last."""
+    """Return the micro-batches of a file of lines by their number, of those that ran twice the last."""
     if not path.exists():
         return []
     batches = [batch for line in path.read_text(encoding="utf-8").splitlines() for batch in _batch(line)]
@@ -112,7 +112,7 @@ def _batch(line: str) -> Iterable[dict[str, Any]]:
 
 
 def busiest_outage(events: Events, came: NDArray[np.int8]) -> tuple[int, int]:
-    """Give the minute in which most events arrived that were behind others, and how many they were."""
+    """Return the minute in which most events arrived that were behind others, and how many they were."""
     late = events.arrivals[came != verify.IN_ORDER] // 60_000_000
     if not late.size:
         return 0, 0
@@ -122,7 +122,7 @@ def busiest_outage(events: Events, came: NDArray[np.int8]) -> tuple[int, int]:
 
 
 def tables_of(paths: Sequence[Path]) -> Any:
-    """Give Parquet files as one table."""
+    """Return Parquet files as one table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -96,7 +96,7 @@ def verify(events: Events, rules: Rules, table: Any, late_counted: int | None = 
 
 
 def arrived(events: Events, rules: Rules) -> NDArray[np.int8]:
-    """Give how each event came.
+    """Return how each event came.
 
     The watermark of a micro-batch is the newest time of those before it, less the delay, in whole milliseconds. An
     event is too late when its pane ends at that less the lateness, or before. Results were shown up to the watermark
@@ -135,7 +135,7 @@ def recomputed(events: Events, rules: Rules, late: NDArray[np.bool_]) -> Results
 
 
 def _boundaries(paid: list[tuple[int, int]], rules: Rules) -> Iterator[tuple[int, Result]]:
-    """Give each boundary of one key at which the largest window holds something, with its results."""
+    """Return each boundary of one key at which the largest window holds something, with its results."""
     times, amounts = [time for time, _ in paid], [amount for _, amount in paid]
     largest, every = max(rules.windows.values()), rules.every
     for boundary in range(times[0] // every * every + every, times[-1] + largest + 1, every):
@@ -150,7 +150,7 @@ def _boundaries(paid: list[tuple[int, int]], rules: Rules) -> Iterator[tuple[int
 
 
 def results_of(table: Any, rules: Rules) -> Results:
-    """Give a table of results by key and boundary."""
+    """Return a table of results by key and boundary."""
     keys, ends = table.column(rules.key).to_pylist(), table.column("window_end").cast("int64").to_pylist()
     values: Iterable[Result] = zip(*(table.column(name).to_pylist() for name in rules.columns), strict=True)
     return dict(zip(zip(keys, ends, strict=True), values, strict=True))

@@ -87,7 +87,7 @@ BAD = {
 
 
 def pipeline(text, place, **changed):
-    """Give a pipeline whose files are in a place of their own."""
+    """Return a pipeline whose files are in a place of their own."""
     given = {"checkpoint": place / "checkpoint", "sink.path": place / "results", **changed}
     return parse(text, overrides=[f"{name}={value}" for name, value in given.items()])
 

@@ -76,7 +76,7 @@ def test_errors_of_ours_are_told_as_they_are():
 
 
 def batch(*rows):
-    """Give rows of (value, reason) as a task gets them."""
+    """Return rows of (value, reason) as a task gets them."""
     values, reasons = [value for value, _ in rows], [reason for _, reason in rows]
     texts = [None if reason is None else json.dumps(value) for value, reason in rows]
     columns = [pa.array(values, pa.int64()), pa.array(reasons, pa.string()), pa.array(texts, pa.string())]

@@ -10,7 +10,7 @@ SCHEMA = StructType([StructField("ts", TimestampType()), StructField("amount", L
 
 
 def offsets(reader, start, most=5):
-    """Give the offsets of the micro-batches that follow, as a query asks for them until there is no more."""
+    """Return the offsets of the micro-batches that follow, as a query asks for them until there is no more."""
     found = [start]
     while len(found) <= most and (latest := reader.latestOffset(found[-1], ReadAllAvailable())) != found[-1]:
         found.append(latest)

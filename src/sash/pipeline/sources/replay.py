@@ -71,20 +71,20 @@ class Replay:
         return blake2b("\n".join([str(self.arrived_by), *told]).encode(), digest_size=8).hexdigest()
 
     def arrival(self, row: int) -> int:
-        """Give when a row arrives, in microseconds since 1970."""
+        """Return when a row arrives, in microseconds since 1970."""
         return int(self._arrivals()[row])
 
     def arrived(self, time: int) -> int:
-        """Give how many rows have arrived by an instant, itself included."""
+        """Return how many rows have arrived by an instant, itself included."""
         return int(np.searchsorted(self._arrivals(), time, side="right"))
 
     def places(self, start: int, stop: int) -> Places | None:
-        """Give where rows [start, stop) stand in the files, or None where they stand in a row."""
+        """Return where rows [start, stop) stand in the files, or None where they stand in a row."""
         order = _index(self).order
         return None if order is None else order[start:stop]
 
     def batches(self, start: int, stop: int, places: Places | None = None, size: int = 2**16) -> Iterator[Any]:
-        """Give rows [start, stop) in Arrow batches; `places` spares a process that reads the index of all rows."""
+        """Return rows [start, stop) in Arrow batches; `places` spares a process that reads the index of all rows."""
         if places is None:
             pieces = self._stretch(start, stop)
         else:
@@ -106,7 +106,7 @@ class Replay:
             first += unit.rows
 
     def _picked(self, places: Places) -> Any:
-        """Give rows from anywhere, in the order asked for, reading each unit once."""
+        """Return rows from anywhere, in the order asked for, reading each unit once."""
         pa, units = pyarrow(), _units(self.files, self.filetype)
         starts = _starts(units)
         at = np.searchsorted(starts, places, side="right") - 1
@@ -125,7 +125,7 @@ class Replay:
 
 
 def replay(schema: Any = None, **options: Any) -> Replay:
-    """Give a definition of files to read again from the options of the `replay` source, all of them checked."""
+    """Return a definition of files to read again from the options of the `replay` source, all of them checked."""
     read = Options(options, "replay")
     made = read_replay(read, schema)
     read.done()
@@ -133,7 +133,7 @@ def replay(schema: Any = None, **options: Any) -> Replay:
 
 
 def read_replay(read: Options, schema: Any = None) -> Replay:
-    """Give a definition of files to read again from options that may hold more."""
+    """Return a definition of files to read again from options that may hold more."""
     path = read.text("path", None)
     if path is None:
         raise ArgumentError("path: nothing was given; give a file, a directory or a pattern such as data/*.parquet.")
@@ -170,7 +170,7 @@ def _root_of(path: str) -> str:
 
 
 def _files_of(path: str) -> tuple[str, ...]:
-    """Give the files of a path or pattern by name; hidden ones are left out, as Spark does."""
+    """Return the files of a path or pattern by name; hidden ones are left out, as Spark does."""
     path = path.removeprefix("file://")
     if os.path.isdir(path):
         inside = (found for found in Path(path).rglob("*") if found.is_file())
@@ -217,7 +217,7 @@ def _units(files: tuple[str, ...], filetype: str) -> tuple[Unit, ...]:
 
 @lru_cache(maxsize=4)
 def _schema_of(files: tuple[str, ...], filetype: str) -> Any:
-    """Give the schema that fits the rows of all files: what one calls int and another float is float."""
+    """Return the schema that fits the rows of all files: what one calls int and another float is float."""
     pa = pyarrow()
     if filetype == "parquet":
         schemas = [_told(file, _parquet().read_schema) for file in files]
@@ -274,7 +274,7 @@ def _index(made: Replay) -> Index:
 
 
 def _instants(made: Replay, unit: Unit) -> Places:
-    """Give when the rows of a unit arrived, as numbers; those that do not say so come first."""
+    """Return when the rows of a unit arrived, as numbers; those that do not say so come first."""
     pa, name = pyarrow(), made.arrived_by
     assert name is not None
     if made.filetype == "parquet":
@@ -291,7 +291,7 @@ def _instants(made: Replay, unit: Unit) -> Places:
 
 
 def fitted(table: Any, schema: Any) -> Any:
-    """Give a table with the columns and types of a schema; a column that a file lacks is null there."""
+    """Return a table with the columns and types of a schema; a column that a file lacks is null there."""
     pa = pyarrow()
     columns = []
     for field in schema:
@@ -319,7 +319,7 @@ def _cast(column: Any, field: Any) -> Any:
 
 
 def _parsed(column: Any, kind: Any) -> Any:
-    """Give instants from text, in UTC where they name no zone."""
+    """Return instants from text, in UTC where they name no zone."""
     pa = pyarrow()
     try:
         return column.cast(kind)

@@ -41,7 +41,7 @@ class Pace:
 
     @staticmethod
     def of(read: Options) -> "Pace":
-        """Give the pace that options ask for."""
+        """Return the pace that options ask for."""
         rows = read.whole("rows_per_batch", 100_000, least=1)
         return Pace(read.speed(), rows, read.whole("partitions", 2, least=1, most=10_000))
 
@@ -85,11 +85,11 @@ class RowReader(DataSourceReader):
         self.pace = pace
 
     def partitions(self) -> list[InputPartition]:
-        """Give the stretches that tasks read."""
+        """Return the stretches that tasks read."""
         return list(stretches(self.rows, 0, _all_rows(self.rows, "a batch query"), self.pace.partitions))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give a stretch in Arrow batches."""
+        """Return a stretch in Arrow batches."""
         return _read(self.rows, partition)
 
 
@@ -103,11 +103,11 @@ class RowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._begun: tuple[float, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """Give the offset of the first row."""
+        """Return the offset of the first row."""
         return self._offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Give the limit of a micro-batch."""
+        """Return the limit of a micro-batch."""
         return ReadMaxRows(self.pace.rows_per_batch)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -116,7 +116,7 @@ class RowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._everything = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Give how far the next micro-batch goes."""
+        """Return how far the next micro-batch goes."""
         first = self._row(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if not self._everything:
@@ -128,15 +128,15 @@ class RowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(max(first, there if most is None else min(there, first + most)))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Give the stretches of a micro-batch that tasks read."""
+        """Return the stretches of a micro-batch that tasks read."""
         return list(stretches(self.rows, self._row(start), self._row(end), self.pace.partitions))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give a stretch in Arrow batches."""
+        """Return a stretch in Arrow batches."""
         return _read(self.rows, partition)
 
     def _arrived(self, first: int) -> int:
-        """Give how many rows have arrived by now, at the pace, counted from the row that this run began with."""
+        """Return how many rows have arrived by now, at the pace, counted from the row that this run began with."""
         total = self.rows.total
         if total is not None and first >= total:
             return total
@@ -151,7 +151,7 @@ class RowStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"row": row, "of": self.rows.fingerprint}
 
     def _row(self, offset: dict[str, Any]) -> int:
-        """Give the row of an offset; one of other rows would name others than it meant."""
+        """Return the row of an offset; one of other rows would name others than it meant."""
         if offset.get("of") != self.rows.fingerprint:
             raise CorruptStateError(
                 "The rows are not those of the checkpoint; give the same options and files, or a new checkpoint."
@@ -173,11 +173,11 @@ class _Rows(DataSource):
         self.options_given = dict(options)
 
     def rows(self, schema: Any = None) -> tuple[Demo | Replay, Pace]:
-        """Give the rows and the pace that the options ask for."""
+        """Return the rows and the pace that the options ask for."""
         raise NotImplementedError
 
     def schema(self) -> Any:
-        """Give the columns of the rows."""
+        """Return the columns of the rows."""
         rows, _ = self.rows()
         try:
             return from_arrow_schema(rows.schema)
@@ -185,11 +185,11 @@ class _Rows(DataSource):
             raise KindError(f"path: a column has a type that Spark lacks: {' '.join(str(error).split())}.") from error
 
     def reader(self, schema: Any) -> RowReader:
-        """Give the reader of a batch query."""
+        """Return the reader of a batch query."""
         return RowReader(*self.rows(schema))
 
     def streamReader(self, schema: Any) -> RowStreamReader:
-        """Give the reader of a stream."""
+        """Return the reader of a stream."""
         return RowStreamReader(*self.rows(schema))
 
 
@@ -198,11 +198,11 @@ class DemoSource(_Rows):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name that `format` takes."""
+        """Return the name that `format` takes."""
         return "demo"
 
     def rows(self, schema: Any = None) -> tuple[Demo, Pace]:
-        """Give the events and the pace that the options ask for."""
+        """Return the events and the pace that the options ask for."""
         read = Options(self.options_given, self.name())
         made, pace = read_demo(read), Pace.of(read)
         read.done()
@@ -216,11 +216,11 @@ class ReplaySource(_Rows):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name that `format` takes."""
+        """Return the name that `format` takes."""
         return "replay"
 
     def rows(self, schema: Any = None) -> tuple[Replay, Pace]:
-        """Give the files and the pace that the options ask for."""
+        """Return the files and the pace that the options ask for."""
         read = Options(self.options_given, self.name())
         wanted = None if schema is None else to_arrow_schema(schema, timezone="UTC")
         made, pace = read_replay(read, wanted), Pace.of(read)
@@ -228,7 +228,16 @@ class ReplaySource(_Rows):
         return made, pace
 
 
-def register(spark: Any) -> None:
-    """Make the formats `demo` and `replay` known to a session."""
-    spark.dataSource.register(DemoSource)
-    spark.dataSource.register(ReplaySource)
+_SOURCES: tuple[type[_Rows], ...] = (DemoSource, ReplaySource)
+
+
+def register(spark: SparkSession) -> None:
+    """Register the formats `demo` and `replay` with a session."""
+    for source in _SOURCES:
+        spark.dataSource.register(source)
+
+
+def check(name: str, options: MutableMapping[str, str], schema: StructType | None) -> None:
+    """Raise an error for the options of a source, as Spark would when it opens it."""
+    (source,) = (source for source in _SOURCES if source.name() == name)
+    source(options).rows(schema)
