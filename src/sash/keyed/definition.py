@@ -179,7 +179,7 @@ def _kind(table: Any, read: Read) -> str:
         raise KindError(
             f"aggs: the column {shown(read.where)} holds {column}; give numbers.",
             argument="aggs",
-            column=read.where,
+            column=str(read.where),
         )
     number = pa.types.is_integer(column) or pa.types.is_boolean(column)
     kind = read.dtype or ("int64" if number else "float64")
@@ -187,7 +187,7 @@ def _kind(table: Any, read: Read) -> str:
         raise KindError(
             f"aggs: the column {shown(read.where)} holds {column}; give integers.",
             argument="aggs",
-            column=read.where,
+            column=str(read.where),
         )
     return "float64" if read.form == "float" else kind
 

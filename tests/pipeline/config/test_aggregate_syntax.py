@@ -74,7 +74,7 @@ def aggregate_inputs(name):
         ("top_k(x, a.b)", "parameters must be numbers, strings or lists of them, got a.b in 'top_k(x, a.b)'."),
         ("top_k(x, len([1]))", "unknown aggregate len in "),
         ("struct(n=3)", "'struct(n=3)' is not valid: "),
-        ("sash.nothing:x", "cannot be imported from the working directory (ModuleNotFoundError: No module named 'sash.nothing')"),
+        ("sash.nothing:x", "directory (ModuleNotFoundError: No module named 'sash.nothing')."),
         ("sash.monoids:nothing", "'sash.monoids:nothing' not found: the module sash.monoids has no attribute nothing."),
         ("sash.monoids:sum", "'sash.monoids:sum' must name a Monoid, got a function."),
     ],

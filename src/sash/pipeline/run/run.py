@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from sash.pipeline.config.errors import PipelineFileError
@@ -130,7 +130,7 @@ class _Run:
         query = sinks.start(self.pipeline, frames.results, once=once)
         self._seen = (-1, "")
         try:
-            while not query.awaitTermination(_POLL_SECONDS):
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # which takes fractions too
                 self._report(query)
                 if self.stop.is_set():
                     self._settle(query)

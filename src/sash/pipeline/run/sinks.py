@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.durations import nanoseconds
 from sash.errors import SashError

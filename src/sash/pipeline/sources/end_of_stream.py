@@ -1,9 +1,9 @@
 """The end of a stream as rows: dated in the year 9999, they advance the watermark and are not counted.
 
 A pipeline with `finish = true` reads this source in addition to its own. It returns nothing until the stream is to
-finish, and then one row in each of two micro-batches. The first advances the watermark; in the second everything pending
-becomes final. Spark would run a micro-batch without rows for that, but not after a restart: a query that was killed
-between the two would never emit the rest.
+finish, and then one row in each of two micro-batches. The first advances the watermark; in the second everything
+pending becomes final. Spark would run a micro-batch without rows for that, but not after a restart: a query that was
+killed between the two would never emit the rest.
 """
 
 from collections.abc import Iterator, MutableMapping
