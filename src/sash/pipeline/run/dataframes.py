@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType, StringType, StructType
@@ -21,7 +20,7 @@ from sash.pipeline.config.errors import Mistake, PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.config.toml_lines import Path
 from sash.pipeline.run import quarantine
-from sash.pipeline.run.error_text import cause_of
+from sash.pipeline.run.error_text import cause_of, condition_of
 from sash.pipeline.run.quarantine import MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
@@ -108,8 +107,7 @@ def _source_mistake(
         known = refusal.argument in ("path", "schema")
         path: Path = ("source", str(refusal.argument)) if known else ("source",)
         return pipeline.mistake(("source", "options", option) if option is not None else path, str(refusal))
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
-    key = _KEY_OF_CONDITION.get(str(condition))
+    key = _KEY_OF_CONDITION.get(str(condition_of(error)))
     return pipeline.mistake(("source",) if key is None else ("source", key), cause_of(error))
 
 

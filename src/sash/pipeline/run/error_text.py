@@ -34,6 +34,16 @@ def cause_of(error: BaseException) -> str:
     return _tidied(_of_java(text)) or f"{type(error).__name__}."
 
 
+def condition_of(error: BaseException) -> str | None:
+    """Return the condition of an error of Spark's, such as "PATH_NOT_FOUND", or None."""
+    try:
+        # py4j has errors that pyspark does not convert; they refer to the exception in Java.
+        condition = getattr(error, "java_exception", error).getCondition()
+    except Exception:
+        return None
+    return None if condition is None else str(condition)
+
+
 def _of_python(text: str) -> str:
     """Return the message below the last traceback in a text, which is that of the innermost error."""
     below = text.rsplit(_TRACEBACK, 1)[1]

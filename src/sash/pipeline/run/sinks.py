@@ -60,8 +60,9 @@ def start(pipeline: Pipeline, results: DataFrame, *, once: bool) -> StreamingQue
         writer = writer.trigger(processingTime=_trigger(pipeline.trigger))
     if sink.format == "upsert":
         return writer.foreachBatch(upsert_of(pipeline, results)).start()
-    writer = _described(writer, pipeline)
-    return writer.toTable(sink.table) if sink.table is not None else writer.start()
+    writer = _configured(writer, pipeline)
+    query: StreamingQuery = writer.toTable(sink.table) if sink.table is not None else writer.start()
+    return query
 
 
 def write(pipeline: Pipeline, results: DataFrame) -> None:
@@ -70,11 +71,11 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
     if sink.format == "upsert":
         upsert_of(pipeline, results)(results, 0)
         return
-    writer = _described(results.write, pipeline).mode(sink.mode)
+    writer = _configured(results.write, pipeline).mode(sink.mode)
     writer.saveAsTable(sink.table) if sink.table is not None else writer.save()
 
 
-def _described(writer: Any, pipeline: Pipeline) -> Any:
+def _configured(writer: Any, pipeline: Pipeline) -> Any:
     sink = pipeline.sink
     if sink.format != "table":
         writer = writer.format(sink.format)
