@@ -1,6 +1,7 @@
 """Errors of Spark as one sentence: the root cause, without the stack traces around it."""
 
 import re
+from typing import Any
 
 from sash import errors
 from sash.errors import SashError
@@ -36,10 +37,11 @@ def cause_of(error: BaseException) -> str:
 
 def condition_of(error: BaseException) -> str | None:
     """Return the condition of an error of Spark's, such as "PATH_NOT_FOUND", or None."""
+    # py4j has errors that pyspark does not convert; they refer to the exception in Java.
+    thrown: Any = getattr(error, "java_exception", error)
     try:
-        # py4j has errors that pyspark does not convert; they refer to the exception in Java.
-        condition = getattr(error, "java_exception", error).getCondition()
-    except Exception:
+        condition = thrown.getCondition()
+    except Exception:  # of Python, or of Java without conditions
         return None
     return None if condition is None else str(condition)
 
