@@ -32,10 +32,11 @@ def check(
     keys: Annotated[int | None, typer.Option(help="Number of active keys, to estimate the size of the state.")] = None,
     traceback: Traceback = False,
 ) -> None:
-    """Validate a pipeline file: its keys, and its columns against the schema of the source. Reads no rows.
+    """Validate a pipeline file without running it.
 
-    Prints the steps from the source to the sink, the columns of the results, and an estimate of the size of the state.
-    Exit codes: 0 valid, 2 invalid; all mistakes are reported, with their lines.
+    Checks the keys, and the columns against the schema of the source; reads no rows. Prints the steps from the source
+    to the sink, the columns of the results, and an estimate of the size of the state. Exit codes: 0 valid, 2 invalid;
+    all mistakes are reported, with their lines.
     """
     ready()
     pipeline = pipeline_of(file, mode, sets)

@@ -43,7 +43,7 @@ class Check:
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
-    """Check the installation: Python, the compiled core, Java and all packages, and how to fix what is missing.
+    """Check the installation: Python, the compiled core, Java and all packages. Says how to fix what is missing.
 
     Exit codes: 0 nothing required is missing, 1 something is.
     """

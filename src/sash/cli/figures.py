@@ -17,9 +17,9 @@ def figures(
     full: Annotated[bool, typer.Option("--full", help="Run at full size: up to an hour on a quiet machine.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Discard the measurements of an interrupted run.")] = False,
 ) -> None:
-    """Reproduce the figures of the FiBA paper, in about two minutes. Run it in a clone of the repository.
+    """Reproduce the figures of the FiBA paper, from a clone of the repository.
 
-    An interrupted run resumes where it stopped. The report is written to experiments/figures/report.html.
+    Takes about two minutes; an interrupted run resumes where it stopped. The report is experiments/figures/report.html.
     """
     options = [*([] if full else ["--quick"]), *(["--fresh"] if fresh else [])]
     raise typer.Exit(run_module("experiments", "experiments", options))
@@ -28,7 +28,7 @@ def figures(
 def bench(
     spark: Annotated[bool, typer.Option("--spark", help="Compare with Spark's own windows: about 15 minutes.")] = False,
 ) -> None:
-    """Run the benchmarks and print their tables. Run it in a clone of the repository."""
+    """Run the benchmarks and print their tables, from a clone of the repository."""
     raise typer.Exit(run_module("benchmarks", "benchmarks.spark" if spark else "benchmarks", []))
 
 

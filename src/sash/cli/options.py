@@ -8,7 +8,7 @@ import typer
 from sash.pipeline.config.model import Pipeline
 from sash.pipeline.config.read import read
 
-File = Annotated[Path, typer.Argument(help="Path of the pipeline file.", show_default="pipeline.toml")]
+File = Annotated[Path, typer.Argument(help="Path of the pipeline file.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value from the file. Repeatable."),

@@ -32,8 +32,8 @@ speed = 120                             # replay speed: 120 times faster than re
 
 [quarantine]                            # rows that cannot be used are counted, and written here as Parquet
 path = "out/quarantine"
-ahead = "1 hour"                        # a row further ahead than this is refused: it would move the watermark ...
-ahead_of = "arrival"                    # ... ahead of this column; default: the clock
+ahead = "1 hour"                        # rows this far in the future are set aside: they would move the watermark ...
+ahead_of = "arrival"                    # ... compared with this column; default: the clock
 
 [rolling]                               # the arguments of sash.spark.rolling
 keys = ["card"]
