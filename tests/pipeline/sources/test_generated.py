@@ -191,9 +191,9 @@ def message(call):
         ({"distance": 5, "late": 1}, "late must be less than 1, got 1.0."),
         ({"kind": "sensors", "rate": 5}, "rate cannot be used here: each sensor sends 100 rows per second"),
         ({"kind": "trips", "distance": 5}, "distance cannot be used here: a trip arrives when it ends."),
-        ({"outage_for": "1m"}, "outage_for cannot be used here: there is no outage without outage_every."),
+        ({"outage_for": "1m"}, "outage_for cannot be used here: outages need outage_every."),
         ({"outage_every": "1m", "outage_for": "50s"}, "outage_for must be at most half of outage_every, 60 s, got 50"),
-        ({"retract_after": "1m"}, "retract_after cannot be used here: nothing is retracted without retract."),
+        ({"retract_after": "1m"}, "retract_after cannot be used here: retractions need retract."),
         ({"rate": 1e6, "delay_max": "1h"}, "rate must keep at most 4194304 events in transit, got 36000"),
     ],
 )

@@ -1,6 +1,6 @@
 """Keys of a pipeline file that need, or exclude, each other.
 
-They are checked on the data as TOML gives it, so that these mistakes are reported together with those of single keys.
+They are checked on the data as TOML has it, so that these mistakes are reported together with those of single keys.
 Values of a wrong type are skipped here.
 """
 

@@ -103,12 +103,17 @@ def _source_mistake(
     """Return an error of a source as a mistake at the key that it is about."""
     refusal = _refusal(pipeline, schema, options)
     if refusal is not None:
-        option = next((name for name in pipeline.source.options if name.lower() == refusal.argument), None)
-        known = refusal.argument in ("path", "schema")
-        path: Path = ("source", str(refusal.argument)) if known else ("source",)
-        return pipeline.mistake(("source", "options", option) if option is not None else path, str(refusal))
+        return pipeline.mistake(_source_key(pipeline, refusal.argument), str(refusal))
     key = _KEY_OF_CONDITION.get(str(condition_of(error)))
     return pipeline.mistake(("source",) if key is None else ("source", key), cause_of(error))
+
+
+def _source_key(pipeline: Pipeline, argument: str | None) -> Path:
+    """Return the key that an option of a built-in source comes from."""
+    for name in pipeline.source.options:
+        if name.lower() == argument:
+            return "source", "options", name
+    return ("source", argument) if argument in ("path", "schema") else ("source",)
 
 
 def _refusal(pipeline: Pipeline, schema: StructType | None, options: dict[str, str]) -> SashError | None:
@@ -276,5 +281,5 @@ def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:
         for name, monoid in pipeline.rolling.aggs.items():
             if column in (*monoid.columns, name, *_result_columns(pipeline, name)):
                 return "rolling", "aggs", name
-    known = argument in type(pipeline.rolling).model_fields
-    return ("rolling", argument) if argument is not None and known else ("rolling",)
+    is_key = argument in type(pipeline.rolling).model_fields
+    return ("rolling", argument) if argument is not None and is_key else ("rolling",)

@@ -13,7 +13,7 @@ _LOST = re.compile(r"Job aborted due to stage failure:.*?most recent failure: Lo
 _THROWN = re.compile(r"(?:^|\n)\s*(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): (?=\S)")
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+] ")
 _TAIL = re.compile(r"(?:\s*SQLSTATE: \w{5})+.*$|; line \d+ pos \d+;?.*$", re.DOTALL)
-# Uninformative: Spark looks for a class of this name after it has reported that there is no such format.
+# Uninformative: Spark looks for a class of this name after it has reported an unknown format.
 _IGNORED = ("java.lang.ClassNotFoundException",)
 
 

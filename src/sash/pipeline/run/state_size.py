@@ -51,24 +51,24 @@ class Estimate:
 
 def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -> Estimate:
     """Estimate the state of a stream at a rate; `keys` is how many keys have rows within the span."""
-    asked = plan.asked
-    largest = max(nanoseconds(window, "windows") for window in asked.windows)
-    lateness = 0 if asked.lateness is None else nanoseconds(asked.lateness, "lateness")
+    spec = plan.asked
+    largest = max(nanoseconds(window, "windows") for window in spec.windows)
+    lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
     span = (largest + lateness + nanoseconds(watermark, "watermark")) / 1e9
-    rows, keys = rows_per_second * span, keys if asked.keys else 1
+    rows, keys = rows_per_second * span, keys if spec.keys else 1
     if plan.merges:
         pane = pane_seconds(plan)
         entries = round(min(rows, keys * (span / pane + 1)))
         record = plan.packed.field(RECORD).type.byte_width
-        entry, stored = record + _PANE, record + _COLUMN + _KEY * len(asked.keys)
+        entry, stored = record + _PANE, record + _COLUMN + _KEY * len(spec.keys)
     else:
         pane = None
         entries = round(rows)
-        own = {asked.time, *asked.keys}
-        read = {name for monoid in asked.aggs.values() for name in monoid.columns} - own
+        own = {spec.time, *spec.keys}
+        read = {name for monoid in spec.aggs.values() for name in monoid.columns} - own
         carried = set(plan.schema.names) - own - read
         entry = _ROW + _COLUMN * len(read) + _CARRIED * len(carried)
-        stored = _COLUMN * (1 + len(read)) + _KEY * (len(asked.keys) + len(carried))
+        stored = _COLUMN * (1 + len(read)) + _KEY * (len(spec.keys) + len(carried))
     return Estimate(rows_per_second, keys, span, pane, entries, entry, round(entries * stored / _COMPRESSION))
 
 

@@ -54,7 +54,7 @@ class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pa.array([END], pa.int64()).cast(field.type) if field.name == self.time else pa.nulls(1, field.type)
             for field in self.columns
         ]
-        # Spark calls this with None where there is no partition.
+        # Spark calls this with None where there are no partitions.
         if partition is not None:
             yield pa.RecordBatch.from_arrays(columns, schema=self.columns)
 

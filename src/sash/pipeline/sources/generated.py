@@ -214,9 +214,9 @@ def _refuse_conflicts(read: Options, kind: Kind) -> None:
     if read.has("distance"):
         read.refuse((*delays, "outage_every"), "distance determines when each row arrives")
     if not read.has("outage_every"):
-        read.refuse(("outage_for", "outage_share"), "there is no outage without outage_every")
+        read.refuse(("outage_for", "outage_share"), "outages need outage_every")
     if not read.has("retract"):
-        read.refuse(("retract_after",), "nothing is retracted without retract")
+        read.refuse(("retract_after",), "retractions need retract")
 
 
 def _period(read: Options, kind: Kind, keys: int) -> int:

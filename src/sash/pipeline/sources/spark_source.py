@@ -72,7 +72,7 @@ def _places(rows: Demo | Replay, start: int, stop: int) -> Places | None:
 
 
 def _read(rows: Demo | Replay, part: InputPartition) -> Iterator["RecordBatch"]:
-    # Spark calls this with another partition where there is no range.
+    # Spark calls this with another partition where there are no rows.
     if not isinstance(part, RowRange):
         return iter(())
     if isinstance(rows, Replay):
