@@ -40,20 +40,30 @@ def nanoseconds(duration: Any, argument: str) -> int:
     if isinstance(duration, timedelta):
         return (duration.days * 86400 + duration.seconds) * 10**9 + duration.microseconds * 1000
     if not isinstance(duration, str):
-        raise KindError(f"{argument}: {shown(duration)} is no duration; {_WANTED}.")
+        raise KindError(
+            f"{argument}: {shown(duration)} is no duration; {_WANTED}.",
+            argument=argument,
+        )
     sign, text = (-1, duration[1:]) if duration.startswith("-") else (1, duration)
     parts = list(_DURATION.finditer(text))
     if not parts or "".join(part[0] for part in parts) != text:
-        raise ArgumentError(f"{argument}: {shown(duration)} is no duration; {_WANTED}.")
+        raise ArgumentError(
+            f"{argument}: {shown(duration)} is no duration; {_WANTED}.",
+            argument=argument,
+        )
     total = 0
     for part in parts:
         unit = part[2] if part[2] in _UNITS else part[2].lower()
         if _CALENDAR.fullmatch(unit):
             raise ArgumentError(
-                f"{argument}: {shown(duration)} has no fixed length; give days, such as 30d for a month."
+                f"{argument}: {shown(duration)} has no fixed length; give days, such as 30d for a month.",
+                argument=argument,
             )
         if unit not in _UNITS:
-            raise ArgumentError(f"{argument}: {shown(duration)} has a unit that is not known; {_WANTED}.")
+            raise ArgumentError(
+                f"{argument}: {shown(duration)} has a unit that is not known; {_WANTED}.",
+                argument=argument,
+            )
         total += int(part[1]) * _UNITS[unit]
     return sign * total
 
@@ -62,17 +72,24 @@ def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) 
     """Give a duration in the ticks of a time column, or a number as it is where times are numbers."""
     if unit is None:
         if not is_integer(duration):
-            raise KindError(f"{argument}: {shown(duration)} is not an int, but the times are ints; give an int.")
+            raise KindError(
+                f"{argument}: {shown(duration)} is not an int, but the times are ints; give an int.",
+                argument=argument,
+            )
         ticks, left = int(duration), 0
     else:
         ticks, left = divmod(nanoseconds(duration, argument), _TICKS[unit])
     if left:
         raise ArgumentError(
-            f"{argument}: {shown(duration)} is no whole number of the times' unit, one {unit}; give a coarser one."
+            f"{argument}: {shown(duration)} is no whole number of the times' unit, one {unit}; give a coarser one.",
+            argument=argument,
         )
     if not least <= ticks < 2**62:
         wanted = f"of at least {least}" if least >= 0 else "that is smaller"
-        raise ArgumentError(f"{argument}: {shown(duration)} is out of range; give one {wanted}.")
+        raise ArgumentError(
+            f"{argument}: {shown(duration)} is out of range; give one {wanted}.",
+            argument=argument,
+        )
     return ticks
 
 

@@ -1,4 +1,4 @@
-"""sash demo as a person would use it: killed on the way, interrupted, gone on with, verified, and found out."""
+"""sash demo as a person would use it: killed, interrupted, resumed, verified, and corrupted."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class Run:
         self.lines = []
 
     def wait_for_batches(self, count):
-        """Read until so many micro-batches have been told."""
+        """Read until so many micro-batches have been reported."""
         while sum(line.startswith("batch ") for line in self.lines) < count:
             line = self.process.stdout.readline()
             assert line, "the demo ended early:\n" + "".join(self.lines)
@@ -62,7 +62,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
-    """Two runs in one folder: one that is killed after some micro-batch, and one that goes on and ends."""
+    """Two runs in one folder: one that is killed after some micro-batch, and one that resumes and ends."""
     out = tmp_path_factory.mktemp("demo") / "out"
     killed = Run(out, "--rows", str(ROWS))
     killed.wait_for_batches(random.Random(20).randint(1, 3))
@@ -72,8 +72,8 @@ def ended(tmp_path_factory):
     return out, killed, last, code
 
 
-def test_a_killed_demo_goes_on_and_ends_with_the_right_results(ended):
-    """After kill -9 the same command goes on from the checkpoint, and every result is right."""
+def test_a_killed_demo_resumes_and_ends_with_the_right_results(ended):
+    """After kill -9 the same command resumes from the checkpoint, and every result is right."""
     out, _, last, code = ended
     assert code == 0, last.text
     found = re.search(r"Verified: ([\d,]+) results of ([\d,]+) cards", last.text)
@@ -81,13 +81,13 @@ def test_a_killed_demo_goes_on_and_ends_with_the_right_results(ended):
     assert last.text.count("Traceback") == 0
 
 
-def test_micro_batches_go_on_by_number(ended):
-    """The second run begins where the first one was: nothing begins anew, and at most one micro-batch ran twice."""
+def test_micro_batches_resume_by_number(ended):
+    """The second run begins where the first one was: nothing starts over, and at most one micro-batch ran twice."""
     out, killed, last, _ = ended
     first, second = ([int(n) for n in re.findall(r"^batch (\d+) ", run.text, re.MULTILINE)] for run in (killed, last))
     assert first == list(range(len(first))) and second == list(range(second[0], second[-1] + 1))
     # Between the last line of a run that was killed and its end a micro-batch or two may have been committed.
-    assert second[0] > first[-1] and "Going on after micro-batch " in last.text
+    assert second[0] > first[-1] and "Resuming the demo in " in last.text and " after micro-batch " in last.text
     batches = summary.recorded(out / "progress.jsonl")
     numbers = [batch["batch"] for batch in batches]
     assert numbers == sorted(set(numbers)) and numbers[-1] == second[-1]
@@ -111,9 +111,11 @@ def test_a_finished_demo_is_verified_again(ended, monkeypatch):
     monkeypatch.setattr(plot_style, "available", lambda: False)
     result = again(out)
     assert result.exit_code == 0, result.output
-    assert "holds a finished demo of 9,000 payments, seed 7: verifying it again; --fresh starts anew." in result.output
+    assert (
+        "has a finished demo of 9,000 payments, seed 7: verifying it again. Use --fresh to start over." in result.output
+    )
     assert "Verified: " in result.output and 'pip install "sash[plot]"' in result.output
-    assert "What to try next" in result.output
+    assert "Next steps" in result.output
 
 
 def test_one_corrupted_result_is_found(ended, tmp_path):
@@ -138,9 +140,9 @@ def test_one_corrupted_result_is_found(ended, tmp_path):
 @pytest.mark.parametrize(
     "options, said",
     [
-        (("--rows", "5000"), "rows: "),
-        (("--seed", "8"), "holds a demo with seed 7, not 8; leave --seed out to go on with it"),
-        (("--seconds", "10", "--rows", "5000"), "--seconds, --rows: 10 and 5000 both say how long it is"),
+        (("--rows", "5000"), "--rows must be 9000 to resume the demo in"),
+        (("--seed", "8"), "--seed must be 7 to resume the demo in"),
+        (("--seconds", "10", "--rows", "5000"), "--seconds and --rows cannot be combined, got 10 and 5000."),
     ],
 )
 def test_another_demo_in_the_same_folder_is_refused(ended, options, said):
@@ -148,20 +150,20 @@ def test_another_demo_in_the_same_folder_is_refused(ended, options, said):
     assert result.exit_code == 2 and said in result.output
 
 
-def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
-    """What the runner tells is written down, and a demo that was stopped is not taken for a finished one."""
-    told = run_module.Progress(0, 1_500, 1.0, 1_500.0, None, 0, 0, 0, 0, 1, 1, None)
+def test_an_interrupted_demo_says_how_to_resume(tmp_path, monkeypatch):
+    """Reported micro-batches are recorded, and a demo that was stopped is not taken for a finished one."""
+    progress = run_module.Progress(0, 1_500, 1.0, 1_500.0, None, 0, 0, 0, 0, 1, 1, None)
 
     def run(pipeline, *, spark, on_progress, stop):
-        on_progress(told)
-        on_progress(replace(told, batch=1, rows=0))  # of a query that found nothing to do
+        on_progress(progress)
+        on_progress(replace(progress, batch=1, rows=0))  # of a query that found nothing to do
         return run_module.Outcome(rows_in=1_500, batches=1, stopped=True)
 
     monkeypatch.setattr(run_module, "run", run)
     monkeypatch.setattr(spark_session, "session_of", lambda *_, **__: None)
     result = again(tmp_path, "--rows", "3000")
     assert result.exit_code == 130
-    assert f"Stopped; the checkpoint is whole. Go on: sash demo --out {tmp_path}" in result.output
+    assert f"Stopped cleanly. To resume: sash demo --out {tmp_path}" in result.output
     assert [batch["batch"] for batch in summary.recorded(tmp_path / "progress.jsonl")] == [0]
     assert not Folder(tmp_path).settings().finished
 
@@ -170,40 +172,40 @@ def test_an_interrupted_demo_says_how_to_go_on(tmp_path, monkeypatch):
 
 
 def test_files_that_are_not_a_demos_are_left_alone(tmp_path):
-    """Nothing is written over, not even by --fresh, and a fresh start removes only what a demo made."""
+    """Nothing is overwritten, not even by --fresh, and a fresh start removes only what a demo made."""
     folder = Folder(tmp_path)
     (tmp_path / "results").mkdir()
     for fresh in (False, True):
-        with pytest.raises(ArgumentError, match="is there and is not a demo's; give another --out"):
-            folder.begun(None, None, fresh)
+        with pytest.raises(ArgumentError, match="exists and does not belong to a demo; use another --out"):
+            folder.prepare(None, None, fresh)
     (tmp_path / "results").rmdir()
     (tmp_path / "thesis.txt").write_text("mine")
-    first = folder.begun(1_000, 3, fresh=False)
+    first = folder.prepare(1_000, 3, fresh=False)
     (tmp_path / "results").mkdir()
     summary.record(folder.progress, {"batch": 0})
-    assert folder.begun(2_000, None, fresh=True) == Settings.of(2_000, 7) != first
+    assert folder.prepare(2_000, None, fresh=True) == Settings.of(2_000, 7) != first
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "thesis.txt"]
 
 
-def test_a_fresh_start_that_was_killed_is_gone_on_with(tmp_path):
-    """Old files that were removed in part are not taken for a run to go on with."""
+def test_a_fresh_start_that_was_killed_is_completed(tmp_path):
+    """Old files that were removed in part are not taken for a run to resume."""
     folder = Folder(tmp_path)
-    old = folder.begun(1_000, 3, fresh=False)
+    old = folder.prepare(1_000, 3, fresh=False)
     folder.save(replace(old, finished=True, clearing=True))
     (tmp_path / "results").mkdir()
-    assert folder.begun(None, None, fresh=False) == Settings.of(480_000, 7)
+    assert folder.prepare(None, None, fresh=False) == Settings.of(480_000, 7)
     assert not (tmp_path / "results").exists()
 
 
-def test_what_is_not_told_is_taken_from_the_run_before(tmp_path):
+def test_options_default_to_those_of_the_run_to_resume(tmp_path):
     folder = Folder(tmp_path)
-    begun = folder.begun(5_000, 3, fresh=False)
-    assert folder.begun(None, None, fresh=False) == folder.begun(5_000, 3, fresh=False) == begun
+    begun = folder.prepare(5_000, 3, fresh=False)
+    assert folder.prepare(None, None, fresh=False) == folder.prepare(5_000, 3, fresh=False) == begun
 
 
 def test_two_demos_in_one_folder(tmp_path):
     folder = Folder(tmp_path / "out")
-    with folder.locked(), pytest.raises(ConcurrentUseError, match="another demo works in"), folder.locked():
+    with folder.locked(), pytest.raises(ConcurrentUseError, match="is in use by another demo"), folder.locked():
         pass
     with folder.locked():
         pass
@@ -211,10 +213,10 @@ def test_two_demos_in_one_folder(tmp_path):
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ArgumentError, match=r"out: '.*file/out' cannot be written to: Not a directory; give another"):
+    with pytest.raises(ArgumentError, match=r"--out '.*file/out' cannot be written to: Not a directory\."):
         Folder(tmp_path / "file" / "out").locked().__enter__()
     (tmp_path / "demo.json").write_text("{")
-    with pytest.raises(CorruptStateError, match="is not what a demo wrote"):
+    with pytest.raises(CorruptStateError, match="was not written by a demo"):
         Folder(tmp_path).settings()
 
 

@@ -1,4 +1,4 @@
-"""sash doctor, and the commands that need a working copy; no JVM but for asking Java its version."""
+"""sash doctor, and the commands that need a clone of the repository; no JVM except for its version."""
 
 import json
 import re
@@ -24,32 +24,32 @@ def run(command, *arguments):
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_everything_is_there():
-    """In an environment for development nothing that is needed is missing, and the table says so."""
+def test_everything_is_installed():
+    """In an environment for development nothing required is missing, and the table says so."""
     result = run(doctor.doctor)
     assert result.exit_code == 0, result.output
     for name in ("Python", "sash core", "numpy", "pyspark", "Java", "memory", "disk", "terminal"):
         assert re.search(rf"^(ok|warn)\s+{name}\s", result.output, re.MULTILINE), name
-    assert "All that is needed is there. Try sash demo." in result.output
+    assert "Everything required is installed. Try sash demo." in result.output
 
 
 def test_json_is_for_programs():
     result = run(doctor.doctor, "--json")
-    told = json.loads(result.output)
-    assert told["ok"] is True
-    assert {check["state"] for check in told["checks"]} <= {"ok", "warn"}
-    assert set(told["checks"][0]) == {"name", "state", "found", "advice"}
+    report = json.loads(result.output)
+    assert report["ok"] is True
+    assert {check["state"] for check in report["checks"]} <= {"ok", "warn"}
+    assert set(report["checks"][0]) == {"name", "state", "found", "advice"}
 
 
 @pytest.mark.parametrize("name, state", [("pyspark", "fail"), ("matplotlib", "warn")])
-def test_what_is_missing_is_told_with_what_to_do(monkeypatch, name, state):
-    """A needed package that is missing fails, an optional one warns; both say how to get it."""
+def test_what_is_missing_is_reported_with_how_to_fix_it(monkeypatch, name, state):
+    """A required package that is missing fails, an optional one warns; both say how to install it."""
     real = metadata.version
 
-    def version(asked):
-        if asked == name:
-            raise metadata.PackageNotFoundError(asked)
-        return real(asked)
+    def version(package):
+        if package == name:
+            raise metadata.PackageNotFoundError(package)
+        return real(package)
 
     monkeypatch.setattr(metadata, "version", version)
     result = run(doctor.doctor, "--json")
@@ -63,31 +63,31 @@ def test_a_version_out_of_bounds_fails(monkeypatch):
     monkeypatch.setattr(doctor, "metadata_of", lambda _: ["pandas>=2.2,<3"])
     real = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "3.0.1" if name == "pandas" else real(name))
-    checks = {check.name: check for check in doctor.examined()}
-    assert checks["pandas"] == doctor.Check("pandas", "fail", "3.0.1, out of >=2.2,<3", 'pip install "pandas>=2.2,<3"')
+    checks = {check.name: check for check in doctor.all_checks()}
+    assert checks["pandas"] == doctor.Check("pandas", "fail", "3.0.1, needs >=2.2,<3", 'pip install "pandas>=2.2,<3"')
 
 
-def test_no_java_is_told(monkeypatch, tmp_path):
+def test_no_java_is_reported(monkeypatch, tmp_path):
     """Without any Java the doctor fails with the sentence that a session would."""
     from sash.spark import java
 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(java, "_bundled", lambda: None)
-    checks = {check.name: check for check in doctor.examined()}
+    checks = {check.name: check for check in doctor.all_checks()}
     assert checks["Java"].state == "fail" and "Spark needs Java 17 or newer" in checks["Java"].found
     assert checks["compiler"].state == "warn"
 
 
 def test_a_check_that_breaks_is_a_failure_and_no_more(monkeypatch):
     monkeypatch.setattr(doctor, "_cores", lambda: 1 / 0)
-    checks = {check.name: check for check in doctor.examined()}
+    checks = {check.name: check for check in doctor.all_checks()}
     assert checks["cores"].state == "fail" and "ZeroDivisionError" in checks["cores"].found
     assert checks["Python"].state == "ok"
 
 
 def test_bounds_are_those_of_the_project():
-    """Every package that the doctor looks at has bounds, in the extra that its advice names."""
+    """Every package that the doctor checks has bounds, in the extra that its advice names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {"": project["dependencies"]} | project["optional-dependencies"]
     for name, extra in (doctor._NEEDED | doctor._OPTIONAL).items():
@@ -95,11 +95,11 @@ def test_bounds_are_those_of_the_project():
 
 
 @pytest.mark.parametrize("command, folder", [(figures.figures, "experiments"), (figures.bench, "benchmarks")])
-def test_figures_and_bench_need_a_working_copy(command, folder, tmp_path, monkeypatch):
+def test_figures_and_bench_need_a_clone(command, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run(command)
     assert isinstance(result.exception, UnsupportedError)
-    assert f"There is no folder {folder} in" in str(result.exception)
+    assert f"The folder {folder} was not found in" in str(result.exception)
 
 
 @pytest.mark.parametrize("arguments, passed", [([], ["--quick"]), (["--full", "--fresh"], ["--fresh"])])

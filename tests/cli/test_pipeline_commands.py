@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 import sash
 from sash import monoids, rolling
 from sash.cli.app import app
+from sash.durations import nanoseconds
+from sash.errors import ArgumentError
 from sash.pipeline.config.starter import STARTER
 from sash.pipeline.sources.generated import demo
 from sash.spark import upserted_table
@@ -111,11 +113,11 @@ def test_new_writes_a_file_that_passes_its_check_and_runs(spark, here):
     assert upserted_table("out/results").num_rows > 0
 
 
-def test_new_does_not_write_over_a_file(here):
+def test_new_does_not_overwrite_a_file(here):
     (here / "mine.toml").write_text("mine")
     refused = command("new", "mine.toml")
     assert refused.exit_code == 2
-    assert refused.output == "path: 'mine.toml' is there already; give another, or --force to write over it.\n"
+    assert refused.output == "mine.toml already exists; use --force to overwrite it.\n"
     assert (here / "mine.toml").read_text() == "mine"
     assert command("new", "mine.toml", "--force").exit_code == 0
     assert (here / "mine.toml").read_text() == STARTER
@@ -123,7 +125,7 @@ def test_new_does_not_write_over_a_file(here):
 
 
 @pytest.mark.usefixtures("spark")
-def test_check_shows_the_way_the_columns_and_the_state(here):
+def test_check_shows_the_steps_the_columns_and_the_state(here):
     (here / "pipeline.toml").write_text(PAYMENTS)
     checked = command("check", "--set", 'steps=[{where="amount > 9"}]', "--rows-per-second", "1000", "--keys", "200")
     assert checked.exit_code == 0, checked.output
@@ -131,27 +133,30 @@ def test_check_shows_the_way_the_columns_and_the_state(here):
         "payments (streaming)",
         "source: demo",
         "where: amount > 9",
-        "quarantine: malformed, no ts: counted only",
-        "windows: 5m, 20m at every 1 minute",
+        "quarantine: malformed, null ts: counted only",
+        "windows: 5m, 20m every 1 minute",
         "total = sum('amount')",
         "sink: upsert out/results",
-        "7.4k panes held: 200 keys × panes of 1 min over 36 min",
+        "7.4k panes: 200 keys × panes of 1 min over 36 min",
         "assuming 1000 rows/s and 200 keys",
-        "pipeline.toml is fine.",
+        "pipeline.toml is valid.",
     ):
         assert line in checked.output
     assert re.search(r"^total_20m +bigint", checked.output, re.MULTILINE)
     assert not (here / "out").exists()
 
 
-def test_mistakes_are_told_with_their_lines_before_spark_starts(here):
+def test_mistakes_are_reported_with_their_lines_before_spark_starts(here):
+    with pytest.raises(ArgumentError) as raised:
+        nanoseconds("5 months", "windows")
+    no_fixed_length = str(raised.value)
     (here / "wrong.toml").write_text(PAYMENTS.replace('"5m"', '"5 months"').replace("count()", "cont()"))
     for name in ("check", "run"):
-        told = command(name, "wrong.toml")
-        assert told.exit_code == 2
-        lines = told.output.splitlines()
-        assert lines[0].startswith("wrong.toml:18: rolling.windows[0]: '5 months' has no fixed length")
-        assert lines[1] == "wrong.toml:24: rolling.aggs.n: 'cont()' names no aggregate cont; did you mean count?"
+        result = command(name, "wrong.toml")
+        assert result.exit_code == 2
+        lines = result.output.splitlines()
+        assert lines[0] == f"wrong.toml:18: rolling.windows[0]: {no_fixed_length}"
+        assert lines[1] == "wrong.toml:24: rolling.aggs.n: unknown aggregate cont in 'cont()'; did you mean count?"
         assert len(lines) == 2
     assert command("run", "nowhere.toml").output.startswith("nowhere.toml: no such file or directory;")
 
@@ -161,7 +166,9 @@ def test_a_missing_column_is_a_mistake_in_the_file(here):
     (here / "pipeline.toml").write_text(PAYMENTS.replace("sum(amount)", "sum(amuont)"))
     told = command("run")
     assert told.exit_code == 2
-    assert "pipeline.toml:25: rolling.aggs.total: there is no column 'amuont'; the rows have ts, arrival" in told.output
+    assert (
+        "pipeline.toml:25: rolling.aggs.total: column 'amuont' does not exist; the rows have ts, arrival" in told.output
+    )
 
 
 # --- run -------------------------------------------------------------------------------------------
@@ -180,7 +187,7 @@ def test_the_same_file_as_a_stream_and_as_a_batch_gives_equal_rows(here):
 
 
 def recomputed():
-    """Give what the events of PAYMENTS come to, without Spark."""
+    """Return what the events of PAYMENTS come to, without Spark."""
     events = pa.Table.from_batches([demo(rows=6000, keys=10, rate=20).batch(0, 6000)])
     aggs = {"n": monoids.count(), "total": monoids.sum("amount")}
     wanted = rolling(events, keys=["card"], time="ts", windows=["5m", "20m"], every="1 minute", aggs=aggs)
@@ -213,7 +220,7 @@ def test_poisoned_rows_are_counted_and_set_aside(here):
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("mode", ["batch", "available-now"])
-def test_a_sink_that_cannot_be_written_is_told_in_a_sentence(here, mode):
+def test_a_sink_that_cannot_be_written_is_reported_in_a_sentence(here, mode):
     """Exit code 1, the cause, and no stack of Java's or Python's."""
     (here / "pipeline.toml").write_text(PAYMENTS)
     (here / "file").touch()
@@ -224,8 +231,8 @@ def test_a_sink_that_cannot_be_written_is_told_in_a_sentence(here, mode):
     assert "Traceback" not in told.output and "\tat " not in told.output
 
 
-def test_ctrl_c_stops_and_the_same_command_goes_on(here):
-    """In processes of their own: the first is interrupted, the second goes on, and the results are right."""
+def test_ctrl_c_stops_and_the_same_command_resumes(here):
+    """In separate processes: the first is interrupted, the second resumes, and the results are right."""
     (here / "pipeline.toml").write_text(
         PAYMENTS.replace("2_500", "2_000").replace("rate = 20", "rate = 20\nspeed = 50")
     )
@@ -241,14 +248,14 @@ def test_ctrl_c_stops_and_the_same_command_goes_on(here):
     said = "".join(lines) + rest
     assert first.returncode == 130, said
     assert "payments: stopped after" in said
-    assert "The checkpoint is whole. Go on: sash run pipeline.toml" in said
+    assert "Stopped cleanly. To resume: sash run pipeline.toml" in said
     second = subprocess.run([*SASH, "run", "--once"], capture_output=True, text=True, env=environment(), check=False)
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stderr == ""
     assert in_order(upserted_table("out/results")) == recomputed()
 
 
-def test_a_monoid_of_ones_own_and_a_failure_with_its_traceback(here):
+def test_a_custom_monoid_and_a_failure_with_its_traceback(here):
     """A module of the working directory is found, by the workers too; --traceback shows where it failed."""
     (here / "ours.py").write_text(
         "from sash import Monoid\n"
@@ -293,14 +300,14 @@ def test_help_teaches_by_example(name):
     assert "Examples" in told.output and f"sash {name}" in told.output.split("Examples")[1]
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert command("--version").output == f"sash {sash.__version__}\n"
     assert command("--help").exit_code == 0
     assert command("runn").exit_code == 2
 
 
 @pytest.mark.parametrize("missing", ["typer", "pydantic"])
-def test_a_missing_extra_is_told_in_a_sentence(monkeypatch, capsys, missing):
+def test_a_missing_extra_is_reported_in_a_sentence(monkeypatch, capsys, missing):
     import importlib.util
 
     from sash.cli import main
@@ -310,7 +317,7 @@ def test_a_missing_extra_is_told_in_a_sentence(monkeypatch, capsys, missing):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    wanted = f'The command line needs {missing}, which is not installed; run pip install "sash[cli,spark]".\n'
+    wanted = f'The command line needs {missing}, which is not installed: pip install "sash[cli,spark]".\n'
     assert capsys.readouterr().err == wanted
 
 

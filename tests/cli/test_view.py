@@ -12,8 +12,8 @@ from sash.pipeline.run.run import Outcome, Progress
 OUTCOME = Outcome(rows_in=60_000, emitted=1_500, late=3, revised=40, quarantined=7, batches=3, seconds=75.0)
 
 
-def told(batch=0, **changed):
-    """Give what the runner tells of a micro-batch."""
+def progress_of(batch=0, **changed):
+    """Return the progress of a micro-batch."""
     usual = {
         "rows": 20_000,
         "seconds": 2.0,
@@ -31,7 +31,7 @@ def told(batch=0, **changed):
 
 
 def shown(updates, outcome=None, *, live, width=100):
-    """Give everything that a view of these micro-batches wrote."""
+    """Return everything that a view of these micro-batches wrote."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=live, width=width, color_system=None, highlight=False)
     with View("payments", "total_1h", live, console) as view:
@@ -43,7 +43,7 @@ def shown(updates, outcome=None, *, live, width=100):
 
 
 def panel_after(updates, width=100):
-    """Give the panel alone, as it stands after these micro-batches."""
+    """Return the panel alone, as it stands after these micro-batches."""
     console = Console(file=io.StringIO(), width=width, color_system=None, record=True)
     view = View("payments", "total_1h", False, console)
     for progress in updates:
@@ -54,9 +54,9 @@ def panel_after(updates, width=100):
 
 
 UPDATES = [
-    told(0, watermark=None, value=None),
-    told(1, rows_per_second=20_000.0, late=2, revised=30),
-    told(2, watermark="2026-01-01T00:15:00.000Z", late=1, revised=10, quarantined=7, value=50.0),
+    progress_of(0, watermark=None, value=None),
+    progress_of(1, rows_per_second=20_000.0, late=2, revised=30),
+    progress_of(2, watermark="2026-01-01T00:15:00.000Z", late=1, revised=10, quarantined=7, value=50.0),
 ]
 
 
@@ -81,7 +81,7 @@ def test_panel_adds_up_and_draws():
     """The panel has totals of what was counted, the last of what is measured, and both lines of blocks."""
     text = panel_after(UPDATES)
     assert "60,000" in text and "3 late" in text and "40 revised" in text and "7 quarantined" in text
-    assert "2026-01-01 00:15:00" in text and "moved on by 10 min" in text
+    assert "2026-01-01 00:15:00" in text and "advanced by 10 min" in text
     assert "2.5 MB" in text and "1,000 live keys" in text and "10k" in text
     assert " ▁█" in text  # the value: nothing, 42.5, 50
     assert "▁█▁" in text  # rows/s
@@ -94,21 +94,21 @@ def test_panel_fits_its_terminal(width):
 
 
 def test_panel_waits_for_the_first_micro_batch():
-    assert "Spark is starting" in panel_after([])
+    assert "Starting Spark" in panel_after([])
 
 
 def test_a_micro_batch_without_rows_has_no_speed():
     """Timers that fire alone say nothing about rows per second."""
-    text = panel_after([told(0), told(1, rows=0, rows_per_second=0.0)])
+    text = panel_after([progress_of(0), progress_of(1, rows=0, rows_per_second=0.0)])
     assert "10k" in text
 
 
-def test_the_end_of_a_replay_is_no_date():
-    text = shown([told(watermark="9998-12-31T23:59:30.000Z")], live=False)
-    assert "watermark the end" in text and "9998" not in text
+def test_the_end_of_a_stream_is_not_a_date():
+    text = shown([progress_of(watermark="9998-12-31T23:59:30.000Z")], live=False)
+    assert "watermark end of stream" in text and "9998" not in text
 
 
-def test_live_view_leaves_its_last_panel_and_says_how_it_ended():
+def test_live_view_leaves_its_last_panel_and_the_counts():
     text = shown(UPDATES, replace(OUTCOME, stopped=True), live=True)
     assert text.splitlines()[-1].endswith("3 micro-batches") and "payments: stopped after 1 min 15 s" in text
     assert "2026-01-01 00:15:00" in text and "\x1b[?25h" in text  # the cursor is shown again

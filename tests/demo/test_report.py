@@ -48,7 +48,7 @@ def test_right_results_hold(results):
 
 @pytest.mark.parametrize("column", RULES.columns)
 def test_one_wrong_value_is_found_and_named(results, column):
-    """A single value that is off by one is told with its key, its time and both numbers."""
+    """A single value that is off by one is reported with its key, its time and both numbers."""
     row = results.num_rows // 2
     right = results.column(column)[row].as_py()
     verdict = judged(changed(results, column, row, right + 1))
@@ -59,17 +59,17 @@ def test_one_wrong_value_is_found_and_named(results, column):
 
 def test_a_missing_result_and_one_too_many_are_found(results):
     missing = judged(results.slice(1))
-    assert len(missing.wrong) == 1 and missing.wrong[0].endswith("there is no result, and there must be one")
+    assert len(missing.wrong) == 1 and missing.wrong[0].endswith(": missing result")
     stranger = changed(results.slice(0, 1), "card", 0, "card-99")
     extra = judged(pa.concat_tables([results, stranger]))
     assert len(extra.wrong) == 1 and "card card-99 at 2026-01-01" in extra.wrong[0]
-    assert extra.wrong[0].endswith("there is a result, and there must be none")
+    assert extra.wrong[0].endswith(": unexpected result")
 
 
 def test_a_wrong_count_of_late_rows_is_found(results):
     _, _, late = demo_summary.run()
     (said,) = judged(results, late - 1).wrong
-    assert said == f"late: the pipeline counted {late - 1} rows that came too late, and there are {late}"
+    assert said == f"late: the pipeline counted {late - 1} rows that arrived too late, not {late}"
 
 
 def test_loops_by_hand():
@@ -109,7 +109,7 @@ def test_the_verification_knows_nothing_of_the_engine():
     assert {name for name in named if name.split(".")[0] == "sash"} == {"sash.pipeline.sources.generated"}
 
 
-# --- the story ------------------------------------------------------------------------------------------
+# --- the summary ----------------------------------------------------------------------------------------
 
 
 def test_first_and_last_revision():
@@ -125,7 +125,7 @@ def test_first_and_last_revision():
 
 
 def test_progress_survives_a_crash(tmp_path):
-    """A line cut short is passed over, and of a micro-batch that ran twice the last counts."""
+    """A truncated line is skipped, and of a micro-batch that ran twice the last line counts."""
     path = tmp_path / "progress.jsonl"
     assert summary.recorded(path) == []
     for number, rows in ((0, 5), (1, 6), (1, 7)):
@@ -139,11 +139,11 @@ def test_progress_survives_a_crash(tmp_path):
 
 
 def test_numbers_are_those_of_the_events():
-    told = demo_summary.told()
-    numbers = told.numbers
-    assert numbers["events"] == ROWS and numbers["verified"] == told.verdict.compared
+    summarized = demo_summary.summarized()
+    numbers = summarized.numbers
+    assert numbers["events"] == ROWS and numbers["verified"] == summarized.verdict.compared
     assert numbers["out_of_order"] > numbers["revising"] > numbers["too_late"] > 0
-    assert numbers["seconds"] == pytest.approx(sum(batch["seconds"] for batch in told.batches))
+    assert numbers["seconds"] == pytest.approx(sum(batch["seconds"] for batch in summarized.batches))
 
 
 # --- the report -----------------------------------------------------------------------------------------
@@ -151,34 +151,34 @@ def test_numbers_are_those_of_the_events():
 
 def test_report_needs_no_other_file(tmp_path):
     """The page holds its pictures, and refers to nothing outside."""
-    told = demo_summary.told()
-    page, picture = report.write_report(told, tmp_path)
+    summarized = demo_summary.summarized()
+    page, picture = report.write_report(summarized, tmp_path)
     text = page.read_text()
     images = [base64.b64decode(data) for data in re.findall(r'src="data:image/png;base64,([^"]+)"', text)]
     assert [image[:4] for image in images] == [b"\x89PNG"] * 3
     assert images == [(tmp_path / "pictures" / f"{name}.png").read_bytes() for name in ("arrival", "revisions", "load")]
     assert "http" not in text and re.findall(r'(?:src|href)="(?!data:)', text) == []
-    assert f"Verified: {told.verdict.compared:,} results of 40 cards" in text
+    assert f"Verified: {summarized.verdict.compared:,} results of 40 cards" in text
     assert picture.read_bytes()[:4] == b"\x89PNG" and not list(tmp_path.glob("**/*.part"))
 
 
 def test_report_of_wrong_results_says_so():
-    told = demo_summary.told()
-    wrong = replace(told, verdict=replace(told.verdict, wrong=("card <7> at noon: n is 1, not 2",)))
+    summarized = demo_summary.summarized()
+    wrong = replace(summarized, verdict=replace(summarized.verdict, wrong=("card <7> at noon: n is 1, not 2",)))
     text = report.page(wrong, [])
     assert "RESULTS ARE WRONG" in text and "card &lt;7&gt; at noon: n is 1, not 2" in text and "Verified" not in text
 
 
 def test_report_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setattr(plot_style, "available", lambda: False)
-    assert report.write_report(demo_summary.told(), tmp_path) == [tmp_path / "report.html"]
+    assert report.write_report(demo_summary.summarized(), tmp_path) == [tmp_path / "report.html"]
     assert 'pip install "sash[plot]"' in (tmp_path / "report.html").read_text()
 
 
 def test_titles_say_what_is_seen():
-    told = demo_summary.told()
-    arrival, revisions, load = (title for title, _, _ in pictures.sections(told).values())
-    share = (told.came != verify.IN_ORDER).mean()
+    summarized = demo_summary.summarized()
+    arrival, revisions, load = (title for title, _, _ in pictures.sections(summarized).values())
+    share = (summarized.came != verify.IN_ORDER).mean()
     assert arrival.startswith(f"{share:.0%} of the events arrive out of order")
-    assert f"for {told.revised.key} was put right" in revisions
+    assert f"of the first results for {summarized.revised.key} were revised" in revisions
     assert "of 40 micro-batches" in load and "120 kB of state" in load

@@ -66,9 +66,9 @@ def batches(count=40):
 
 
 @cache
-def told():
-    """Give a whole story."""
+def summarized():
+    """Return a whole summary."""
     events, history, late = run()
     verdict = verify.verify(events, RULES, latest(history), late)
     came = verify.arrived(events, RULES)
-    return summary.Story(events, RULES, came, verdict, summary.revised_of(history, RULES, "total_10m"), batches())
+    return summary.Summary(events, RULES, came, verdict, summary.revised_of(history, RULES, "total_10m"), batches())

@@ -1,4 +1,4 @@
-"""The commands of the command line, put together."""
+"""The command-line application and its commands."""
 
 from typing import Annotated
 
@@ -16,18 +16,18 @@ from sash.cli.run import run
 _EXAMPLES = """
 **Examples**
 
-* `sash demo`: a pipeline to look at, in about a minute
+* `sash demo`: see it work, in about a minute
 
-* `sash new && sash run pipeline.toml`: one of your own
+* `sash new && sash run`: write a pipeline file and run it
 
-* `sash check pipeline.toml`: what a file would do, without doing it
+* `sash check pipeline.toml`: validate a pipeline file without running it
 
-* `sash doctor`: is everything there?
+* `sash doctor`: check the installation
 """
 
 app = typer.Typer(
     name="sash",
-    help="Sliding windows over events that arrive late and out of order, as a pipeline on Spark.",
+    help="Sliding-window aggregation over late and out-of-order events, as pipelines on Spark.",
     epilog=_EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -36,8 +36,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"sash {__version__}")
         raise typer.Exit
 
@@ -48,14 +48,14 @@ def sash(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Take options that come before a command."""
+    """Handle the options before a command."""
 
 
 for command, examples in (
     (run, "`sash run pipeline.toml`  ·  `sash run --once`  ·  `sash run --mode batch --set sink.path=out/backfill`"),
     (check, "`sash check`  ·  `sash check pipeline.toml --rows-per-second 5000 --keys 100000`"),
     (new, "`sash new`  ·  `sash new payments.toml`"),
-    (demo, "`sash demo`  ·  `sash demo --seconds 20 --out elsewhere`  ·  `sash demo --fresh --seed 8`"),
+    (demo, "`sash demo`  ·  `sash demo --seconds 20 --out demo`  ·  `sash demo --fresh --seed 8`"),
     (doctor, "`sash doctor`  ·  `sash doctor --json`"),
     (figures, "`sash figures`  ·  `sash figures --full`"),
     (bench, "`sash bench`  ·  `sash bench --spark`"),

@@ -1,7 +1,7 @@
-"""sash check: what a pipeline file would do, without doing it."""
+"""sash check: validate a pipeline file and describe what it would do."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,21 +14,29 @@ from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.durations import name_of
 from sash.pipeline.config.read import Pipeline
 
-_RATE, _KEYS = 1000.0, 1000  # what is assumed where nothing is told
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from sash.pipeline.run.dataframes import Frames
+
+_RATE, _KEYS = 1000.0, 1000  # assumed unless given
 
 
 def check(
     file: File = Path("pipeline.toml"),
     mode: Mode = None,
     sets: Sets = None,
-    rows_per_second: Annotated[float | None, typer.Option(help="Of the source, for the size of the state.")] = None,
-    keys: Annotated[int | None, typer.Option(help="How many have rows at a time, for the size of the state.")] = None,
+    rows_per_second: Annotated[
+        float | None, typer.Option(help="Rate of the source, to estimate the size of the state.")
+    ] = None,
+    keys: Annotated[int | None, typer.Option(help="Number of active keys, to estimate the size of the state.")] = None,
     traceback: Traceback = False,
 ) -> None:
-    """Check a pipeline file: every key, and every column by the source's own schema. No row is read.
+    """Validate a pipeline file without running it.
 
-    It shows the way from the source to the sink, the columns of the results, and about how large the state will be.
-    The exit code is 0 for a file that can be run and 2 for one with a mistake; all of them are told, with their lines.
+    Checks the keys, and the columns against the schema of the source; reads no rows. Prints the steps from the source
+    to the sink, the columns of the results, and an estimate of the size of the state. Exit codes: 0 valid, 2 invalid;
+    all mistakes are reported, with their lines.
     """
     ready()
     pipeline = pipeline_of(file, mode, sets)
@@ -41,67 +49,67 @@ def check(
     if pipeline.sink.format == "upsert":
         upsert_of(pipeline, frames.results)
     console = Console(highlight=False)
-    console.print(_way(pipeline, frames))
+    console.print(_steps(pipeline, frames))
     console.print(_columns(frames.results.schema))
     if streaming:
         _state(console, pipeline, frames, rows_per_second, keys)
-    console.print(f"{file} is fine.", markup=False)
+    console.print(f"{file} is valid.", markup=False)
 
 
-def _way(pipeline: Pipeline, frames: Any) -> Tree:
-    """Give the way from the source to the sink as a tree."""
+def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
+    """Return the steps from the source to the sink as a tree."""
     source, rolling, sink = pipeline.source, pipeline.rolling, pipeline.sink
     tree = Tree(Text(f"{pipeline.name} ({pipeline.mode})"))
     origin = tree.add(Text(f"source: {source.format or 'table'} {source.path or source.table or ''}".rstrip()))
     origin.add(Text(", ".join(name for name in frames.source.columns if not name.startswith("__sash_"))))
     for step in pipeline.steps:
-        what = f"select: {', '.join(step.select)}" if step.select is not None else f"where: {step.where}"
-        tree.add(Text(what))
-    tree.add(Text(f"quarantine: {_set_aside(pipeline)}"))
+        text = f"select: {', '.join(step.select)}" if step.select is not None else f"where: {step.where}"
+        tree.add(Text(text))
+    tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
-        tree.add(Text(f"watermark: {rolling.time} less {source.watermark}, and {rolling.lateness or 'no'} lateness"))
-    anchors = "each row" if rolling.every is None else f"every {rolling.every}"
-    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} at {anchors}"))
-    windows.add(Text(f"by {', '.join(rolling.keys) or 'nothing, all rows together'}"))
+        tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
+    anchors = "for each row" if rolling.every is None else f"every {rolling.every}"
+    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {anchors}"))
+    windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
         windows.add(Text(f"{name} = {monoid!r}"))
     target = tree.add(Text(f"sink: {sink.format} {sink.path or sink.table or ''}".rstrip()))
-    target.add(Text(f'emit "{rolling.asked.emit}"'))
+    target.add(Text(f'emit "{rolling.spec.emit}"'))
     return tree
 
 
-def _set_aside(pipeline: Pipeline) -> str:
-    wanted = pipeline.quarantine
-    reasons = [f"no {pipeline.rolling.time}"]
-    if wanted.ahead is not None:
-        reasons.append(f"more than {wanted.ahead} ahead of {wanted.ahead_of or 'the clock'}")
+def _quarantine(pipeline: Pipeline) -> str:
+    settings = pipeline.quarantine
+    reasons = [f"null {pipeline.rolling.time}"]
+    if settings.ahead is not None:
+        reasons.append(f"more than {settings.ahead} ahead of {settings.ahead_of or 'the clock'}")
     if pipeline.rolling.id is not None:
-        reasons.append(f"no {pipeline.rolling.id}")
-    if wanted.null_keys == "quarantine":
-        reasons.append("a null key")
-    where = f"to {wanted.path}" if wanted.path is not None else "counted only"
-    return f"malformed, {', '.join(reasons)}: {where}"
+        reasons.append(f"null {pipeline.rolling.id}")
+    if settings.null_keys == "quarantine":
+        reasons.append("null key")
+    target = f"written to {settings.path}" if settings.path is not None else "counted only"
+    return f"malformed, {', '.join(reasons)}: {target}"
 
 
-def _columns(schema: Any) -> Table:
-    table = Table("column of the results", "type", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _columns(schema: "StructType") -> Table:
+    table = Table("result column", "type", box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for field in schema:
         table.add_row(Text(field.name), Text(field.dataType.simpleString()))
     return table
 
 
-def _state(console: Console, pipeline: Pipeline, frames: Any, rate: float | None, keys: int | None) -> None:
-    """Show about how large the state will be, and what was assumed."""
+def _state(console: Console, pipeline: Pipeline, frames: "Frames", rate: float | None, keys: int | None) -> None:
+    """Print an estimate of the size of the state, and its assumptions."""
     from sash.pipeline.run.state_size import estimate
     from sash.spark.retractions import with_mark
     from sash.spark.stream.query import plan_of
 
-    marked, asked = with_mark(frames.rows, pipeline.rolling.asked)
-    plan = plan_of(marked.schema, asked, pipeline.rolling.buckets)
-    given = pipeline.source.options if pipeline.source.format == "demo" else {}
-    rate = rate or float(given.get("rate", _RATE))
-    keys = keys or int(given.get("keys", _KEYS))
-    found = estimate(plan, str(pipeline.source.watermark), rows_per_second=rate, keys=keys)
-    assumed = f"assuming {rate:g} rows/s and {keys:,} keys; --rows-per-second and --keys say otherwise"
-    for line in ("state, about:", *found.told(), assumed):
+    marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
+    plan = plan_of(marked.schema, spec, pipeline.rolling.buckets)
+    options = pipeline.source.options if pipeline.source.format == "demo" else {}
+    rate = rate or float(options.get("rate", _RATE))
+    keys = keys or int(options.get("keys", _KEYS))
+    size = estimate(plan, str(pipeline.source.watermark), rows_per_second=rate, keys=keys)
+    assumed = f"assuming {rate:g} rows/s and {keys:,} keys; set --rows-per-second and --keys to change"
+    for line in ("estimated state:", *size.lines(), assumed):
         console.print(line if line.endswith(":") else f"  {line}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The working directory, to which everything that a pipeline file names is relative, and how one calls us from it."""
+"""The working directory of a command, and the names to call sash and Python by."""
 
 import importlib
 import os
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def ready() -> None:
-    """Have Python find modules in the working directory, for a file may name monoids in one; and require Spark."""
-    importlib.import_module("sash.spark")  # which says in a sentence what is missing
+    """Require Spark, and add the working directory to the module path, because a file may name custom monoids."""
+    importlib.import_module("sash.spark")  # raises an error that names what is missing
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
 
 
-def called() -> tuple[str, str]:
-    """Give what to type for sash and for its Python: plain names where the shell finds them, otherwise paths."""
+def commands() -> tuple[str, str]:
+    """Return the commands for sash and its Python: plain names where the shell finds them, otherwise paths."""
     own = Path(sys.executable)
     if shutil.which("sash") == str(own.with_name("sash")):
         return "sash", "python"

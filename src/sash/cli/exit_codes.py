@@ -1,4 +1,4 @@
-"""How commands end: 0 done, 1 failed while running, 2 a mistake in the file or the arguments, 130 interrupted."""
+"""Exit codes: 0 done, 1 failed while running, 2 mistake in the file or the arguments, 130 interrupted."""
 
 import signal
 import threading
@@ -16,7 +16,7 @@ _MISTAKES = (ArgumentError, KindError, UnsupportedError)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that tells an error of ours in a sentence and ends with its code; `--traceback` shows the rest."""
+    """Return a command that prints an error of sash and exits with its code; `--traceback` raises it."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -36,7 +36,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
-    """Have the first Ctrl-C set an event, and the second end everything at once."""
+    """Yield an event that the first Ctrl-C sets; a second one raises KeyboardInterrupt."""
     stop = threading.Event()
 
     def interrupted(*_: Any) -> None:
@@ -44,7 +44,7 @@ def interruptible() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    if threading.current_thread() is not threading.main_thread():  # where Python takes no signals
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals in the main thread only
         yield stop
         return
     before = signal.signal(signal.SIGINT, interrupted)

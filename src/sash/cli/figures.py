@@ -1,6 +1,6 @@
-"""sash figures and sash bench: what a working copy of the repository measures, started from the command line.
+"""sash figures and sash bench: run the experiments and benchmarks of a clone of the repository.
 
-Both live beside the package, not in it, so that an installed sash stays small.
+They are not part of the package, to keep an installed sash small.
 """
 
 import subprocess
@@ -14,30 +14,29 @@ from sash.errors import UnsupportedError
 
 
 def figures(
-    full: Annotated[bool, typer.Option("--full", help="For the record: up to an hour on a quiet machine.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget what a stopped run has measured.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Run at full size: up to an hour on a quiet machine.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the measurements of an interrupted run.")] = False,
 ) -> None:
-    """Measure and redraw the figures of the FiBA paper, about two minutes; needs a working copy of the repository.
+    """Reproduce the figures of the FiBA paper, from a clone of the repository.
 
-    A run that was stopped goes on where it was. The report is experiments/figures/report.html.
+    Takes about two minutes; an interrupted run resumes where it stopped. The report is experiments/figures/report.html.
     """
     options = [*([] if full else ["--quick"]), *(["--fresh"] if fresh else [])]
-    raise typer.Exit(started("experiments", "experiments", options))
+    raise typer.Exit(run_module("experiments", "experiments", options))
 
 
 def bench(
-    spark: Annotated[bool, typer.Option("--spark", help="Against Spark's own windows: about ten minutes.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Compare with Spark's own windows: about 15 minutes.")] = False,
 ) -> None:
-    """Print the benchmark tables; needs a working copy of the repository."""
-    raise typer.Exit(started("benchmarks", "benchmarks.spark" if spark else "benchmarks", []))
+    """Run the benchmarks and print their tables, from a clone of the repository."""
+    raise typer.Exit(run_module("benchmarks", "benchmarks.spark" if spark else "benchmarks", []))
 
 
-def started(package: str, module: str, options: list[str]) -> int:
-    """Run a module of the working directory to its end, and give its exit code."""
+def run_module(package: str, module: str, options: list[str]) -> int:
+    """Run a module of the working directory and return its exit code."""
     if not (Path.cwd() / package / "__main__.py").exists():
         raise UnsupportedError(
-            f"There is no folder {package} in {Path.cwd()}, and it is not part of the installed package; change to a "
-            "working copy of sash's repository."
+            f"The folder {package} was not found in {Path.cwd()}; run this command in a clone of the repository."
         )
     try:
         return subprocess.run([sys.executable, "-m", module, *options]).returncode

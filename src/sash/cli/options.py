@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, and the pipeline that they name."""
+"""Arguments and options that commands share, and the pipeline they describe."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,19 +8,19 @@ import typer
 from sash.pipeline.config.model import Pipeline
 from sash.pipeline.config.read import read
 
-File = Annotated[Path, typer.Argument(help="The pipeline file.", show_default="pipeline.toml")]
+File = Annotated[Path, typer.Argument(help="Path of the pipeline file.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Put a value of the file aside for this one; may come again."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value from the file. Repeatable."),
 ]
 Mode = Annotated[
-    Literal["streaming", "batch", "available-now"] | None, typer.Option(help="Put the file's mode aside for this one.")
+    Literal["streaming", "batch", "available-now"] | None, typer.Option(help="Override the mode from the file.")
 ]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show Spark's log, and the traceback of what fails.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show Spark's log, and the full traceback of an error.")]
 
 
 def pipeline_of(file: Path, mode: str | None, sets: list[str] | None, *, once: bool = False) -> Pipeline:
-    """Give the pipeline of a file with what the command line says otherwise."""
+    """Return the pipeline of a file, with the overrides of the command line."""
     overrides = [*(sets or []), *([] if mode is None else [f"mode={mode}"])]
     pipeline = read(file, overrides)
     if once and pipeline.mode == "streaming":

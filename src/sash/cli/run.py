@@ -1,4 +1,4 @@
-"""sash run: a pipeline file, run where one can watch it."""
+"""sash run: run a pipeline file, with a live view."""
 
 import shlex
 from pathlib import Path
@@ -17,17 +17,16 @@ from sash.pipeline.config.read import Pipeline
 
 def run(
     file: File = Path("pipeline.toml"),
-    once: Annotated[bool, typer.Option("--once", help="Take what there is, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the available data, then exit.")] = False,
     mode: Mode = None,
     sets: Sets = None,
-    plain: Annotated[bool, typer.Option("--plain", help="A line for each micro-batch instead of a live view.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print a line per micro-batch, without a live view.")] = False,
     traceback: Traceback = False,
 ) -> None:
     """Run a pipeline file, as a stream or as a batch.
 
-    Ctrl-C lets the micro-batch at hand end and stops; the same command goes on from there. A second Ctrl-C stops at
-    once, which the checkpoint survives too. The exit code is 0 when it is done, 1 when it failed while running, 2 for a
-    mistake in the file, 130 when it was interrupted.
+    Ctrl-C stops after the current micro-batch; run the same command to resume. A second Ctrl-C stops immediately, which
+    is safe too. Exit codes: 0 done, 1 failed while running, 2 mistake in the file, 130 interrupted.
     """
     ready()
     pipeline = pipeline_of(file, mode, sets, once=once)
@@ -35,25 +34,25 @@ def run(
     from sash.pipeline.run.spark_session import session_of
 
     console = Console(highlight=False)
-    # What the console sink prints would go through a panel that is drawn over and over.
+    # The output of the console sink would be mixed up with a panel that is redrawn.
     live = console.is_terminal and not plain and pipeline.sink.format != "console"
-    with interruptible() as stop, View(pipeline.name, drawn(pipeline), live, console) as view:
+    with interruptible() as stop, View(pipeline.name, plotted(pipeline), live, console) as view:
         spark = session_of(pipeline, quiet=not traceback)
         outcome = run_pipeline(pipeline, once=once, spark=spark, on_progress=view.update, stop=stop)
         view.finish(outcome)
     if outcome.stopped:
-        again = shlex.join(["sash", "run", *_again(file, once, mode, sets)])
-        kept = "Nothing else will come of it" if pipeline.mode == "batch" else "The checkpoint is whole"
-        console.print(f"{kept}. Go on: {again}", markup=False, soft_wrap=True)
+        command = shlex.join(["sash", "run", *_arguments(file, once, mode, sets)])
+        advice = "Cancelled. To start over" if pipeline.mode == "batch" else "Stopped cleanly. To resume"
+        console.print(f"{advice}: {command}", markup=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
 
 
-def drawn(pipeline: Pipeline) -> str:
-    """Give the name of the column that the view draws, as far as it is known before Spark is there."""
+def plotted(pipeline: Pipeline) -> str:
+    """Return the name of the column that the view plots, as far as it is known before Spark starts."""
     first = f"{next(iter(pipeline.rolling.aggs), 'value')}_{name_of(pipeline.rolling.windows[0])}"
     return pipeline.view.column or first
 
 
-def _again(file: Path, once: bool, mode: str | None, sets: list[str] | None) -> list[str]:
+def _arguments(file: Path, once: bool, mode: str | None, sets: list[str] | None) -> list[str]:
     options = [*(["--once"] if once else []), *(["--mode", mode] if mode is not None else [])]
-    return [str(file), *options, *[word for given in sets or [] for word in ("--set", given)]]
+    return [str(file), *options, *[word for setting in sets or [] for word in ("--set", setting)]]

@@ -1,4 +1,4 @@
-"""What a person sees of a running pipeline: a panel that is drawn anew, or a plain line for each micro-batch."""
+"""The view of a running pipeline: a live panel, or a plain line per micro-batch."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sash.formatting import count, duration, size, sparkline
 if TYPE_CHECKING:
     from sash.pipeline.run.run import Outcome, Progress
 
-_HISTORY = 400  # micro-batches that a sparkline can look back on, more than any terminal is wide
+_HISTORY = 400  # micro-batches in a sparkline, more than any terminal is wide
 _LABEL = 12
-_THE_END = 9998  # the watermark stands a delay behind the row in the year 9999 that ends a replay
+_THE_END = 9998  # the watermark is a delay behind the row in the year 9999 that ends a stream
 
 
 class View:
     """A view of one run: `with View(name, target, live=True) as view: view.update(progress)`.
 
-    `target` is the column whose value is drawn over micro-batches. Where nobody watches (`live=False`) each micro-batch
-    is a line of plain text without control characters, so that it can go to a file.
+    `target` is the column whose value is plotted over micro-batches. Without `live`, each micro-batch is a line of
+    plain text without control characters, suitable for a log file.
     """
 
     def __init__(self, name: str, target: str, live: bool, console: Console | None = None) -> None:
@@ -41,27 +41,27 @@ class View:
         self.last: Progress | None = None
         self.first_watermark: str | None = None
         self._began = time.monotonic()
-        self._spinner = Spinner("dots", text=Text(" Spark is starting", style="dim"))
+        self._spinner = Spinner("dots", text=Text(" Starting Spark", style="dim"))
         self._over = False
         self._screen = Live(self, console=self.console, refresh_per_second=8) if live else None
 
     def __enter__(self) -> View:
-        """Begin to draw."""
+        """Start the view."""
         self._began = time.monotonic()
         if self._screen is not None:
             self._screen.start()
         else:
-            self._say(f"{self.name}: Spark is starting")
+            self._say(f"{self.name}: starting Spark")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the terminal back; the last panel stays, unless nothing came."""
-        self._settle()
+        """Stop the view; the last panel stays on the screen, unless there was no micro-batch."""
+        self._close()
 
     def update(self, progress: Progress) -> None:
-        """Take a micro-batch in."""
+        """Add a micro-batch."""
         self.last = progress
         self.rows += progress.rows
         self.late += progress.late
@@ -69,7 +69,7 @@ class View:
         self.quarantined += progress.quarantined
         if self.first_watermark is None:
             self.first_watermark = progress.watermark
-        # A micro-batch without rows only fires timers; its speed says nothing.
+        # A micro-batch without rows only fires timers, so its speed is meaningless.
         if progress.rows:
             self.rates.append(progress.rows_per_second)
         self.values.append(progress.value)
@@ -77,8 +77,8 @@ class View:
             self._say(self.line(progress))
 
     def finish(self, outcome: Outcome) -> None:
-        """Say how it ended."""
-        self._settle()
+        """Stop the view and print the counts of the run."""
+        self._close()
         word = "stopped" if outcome.stopped else "done"
         self._say(
             f"{self.name}: {word} after {duration(outcome.seconds)}: {outcome.rows_in:,} rows in, "
@@ -86,7 +86,7 @@ class View:
             f"{outcome.quarantined:,} quarantined, {outcome.batches:,} micro-batches"
         )
 
-    def _settle(self) -> None:
+    def _close(self) -> None:
         if self._screen is not None and not self._over:
             self._over = True
             self._screen.transient = self.last is None
@@ -95,8 +95,8 @@ class View:
     # --- the plain line -----------------------------------------------------------------------------
 
     def line(self, progress: Progress) -> str:
-        """Give a micro-batch as a line of plain text."""
-        told = [
+        """Return a micro-batch as a line of plain text."""
+        parts = [
             f"batch {progress.batch}",
             f"{progress.rows:,} rows in {progress.seconds:.1f} s ({count(progress.rows_per_second)} rows/s)",
             f"watermark {_clock(progress.watermark)}",
@@ -108,24 +108,24 @@ class View:
             f"{progress.live_keys:,} keys",
         ]
         if progress.value is not None:
-            told.append(f"{self.target} {progress.value:,.6g}")
-        return " | ".join(told)
+            parts.append(f"{self.target} {progress.value:,.6g}")
+        return " | ".join(parts)
 
     def _say(self, line: str) -> None:
-        # Neither colours nor folding: a line is a line however narrow the terminal.
+        # Neither colors nor wrapping: one line, however narrow the terminal.
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     # --- the panel ----------------------------------------------------------------------------------
 
     def __rich__(self) -> RenderableType:
-        """Draw the panel as things stand."""
+        """Return the panel in its current state."""
         elapsed = duration(int(time.monotonic() - self._began))
         body: RenderableType = self._spinner if self.last is None else self._body(self.last)
         return Panel(
             body,
             title=Text(self.name, style="bold red"),
             title_align="left",
-            subtitle=Text(elapsed if self._over else f"{elapsed} · Ctrl-C stops it", style="dim"),
+            subtitle=Text(elapsed if self._over else f"{elapsed} · Ctrl-C to stop", style="dim"),
             subtitle_align="right",
             border_style="dim",
             padding=(0, 1),
@@ -143,18 +143,18 @@ class View:
             Text("–" if speed is None else count(speed), style="bold"),
             Text(sparkline(self.rates, room), style="blue"),
         )
-        known = next((value for value in reversed(self.values) if value is not None), None)
-        value = "–" if known is None else f"{known:,.6g}"
-        drawn = Text(sparkline(self.values, room), style="red")
-        table.add_row(_shortened(self.target, 20), Text(value, style="bold"), drawn)
+        latest = next((value for value in reversed(self.values) if value is not None), None)
+        value = "–" if latest is None else f"{latest:,.6g}"
+        plot = Text(sparkline(self.values, room), style="red")
+        table.add_row(_shortened(self.target, 20), Text(value, style="bold"), plot)
         table.add_row("rows", f"{self.rows:,}", Text(f"micro-batch {progress.batch}", style="dim"))
-        moved = _moved(self.first_watermark, progress.watermark)
-        table.add_row("watermark", _clock(progress.watermark), Text(moved, style="dim"))
+        advance = _advance(self.first_watermark, progress.watermark)
+        table.add_row("watermark", _clock(progress.watermark), Text(advance, style="dim"))
         table.add_row("state", size(progress.state_bytes), Text(f"{progress.live_keys:,} live keys", style="dim"))
         return Group(table, self._counts())
 
     def _counts(self) -> Text:
-        """Give what did not come in order; words stand out once there is something to see."""
+        """Return the counts of late, revised and quarantined rows, highlighted where they are not zero."""
         counts = Text("\n")
         for number, word, style in (
             (self.late, "late", "yellow"),
@@ -181,12 +181,12 @@ def _clock(watermark: str | None) -> str:
     instant = _instant(watermark)
     if instant is None:
         return "–"
-    return "the end" if instant.year >= _THE_END else instant.strftime("%Y-%m-%d %H:%M:%S")
+    return "end of stream" if instant.year >= _THE_END else instant.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _moved(first: str | None, now: str | None) -> str:
-    """Say how far the watermark has come since the first one."""
+def _advance(first: str | None, now: str | None) -> str:
+    """Return how far the watermark has advanced since the first one."""
     start, end = _instant(first), _instant(now)
     if start is None or end is None or end.year >= _THE_END:
         return ""
-    return f"moved on by {duration((end - start).total_seconds())}"
+    return f"advanced by {duration((end - start).total_seconds())}"

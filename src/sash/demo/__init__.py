@@ -1,1 +1,1 @@
-"""The demo: a pipeline over made-up payments, its results verified and told on one page."""
+"""The demo: a pipeline over generated payments, the verification of its results, and a report."""

@@ -1,7 +1,7 @@
-"""The demo's pictures: how events arrived, what was revised, how the machine did. matplotlib is imported to draw only.
+"""The demo's figures: how events arrived, what was revised, throughput and state. Imports matplotlib only to draw.
 
-Colours mean one thing everywhere: red is what is right at last, grey what was in order or shown first, blue what came
-out of order, orange what came after its results had been shown, black what came too late.
+Colors mean the same in every figure: red is final, grey in order or the first revision, blue out of order, orange after
+the results were emitted, black too late.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sash import formatting
 from sash.demo import verify
-from sash.demo.summary import Story, busiest_outage
+from sash.demo.summary import Summary, busiest_outage
 from sash.plot_style import FAINT, INK, RED, context
 
 if TYPE_CHECKING:
@@ -27,23 +27,23 @@ GREY, BLUE, ORANGE, GREEN = "#a8adb5", "#2f7fd0", "#e07b00", "#12864a"
 _CAME = {
     verify.IN_ORDER: ("in order", GREY),
     verify.OUT_OF_ORDER: ("out of order", BLUE),
-    verify.REVISING: ("late: revises results already shown", ORANGE),
+    verify.REVISING: ("late: revises emitted results", ORANGE),
     verify.TOO_LATE: ("too late: counted, left out", INK),
 }
 _WIDTH = 13.33
-_DOTS = 25_000  # of events in order, more would only make the grey darker
+_DOTS = 25_000  # at most, for each kind of event
 _SEED = 1
 
 
-# --- what is drawn where --------------------------------------------------------------------------------
+# --- layout ----------------------------------------------------------------------------------------------
 
 
-def draw_all(story: Story, folder: Path) -> list[Path]:
-    """Write each picture into a folder, and give their paths."""
+def draw_all(summary: Summary, folder: Path) -> list[Path]:
+    """Write each figure to a folder, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with context():
-        for name, (title, draw, columns) in sections(story).items():
+        for name, (title, draw, columns) in sections(summary).items():
             figure = _figure(5.2)
             _headline(figure, title, 5.2)
             draw(_axes(figure, columns))
@@ -52,14 +52,14 @@ def draw_all(story: Story, folder: Path) -> list[Path]:
     return written
 
 
-def draw_page(story: Story, path: Path, heading: str, facts: Sequence[tuple[str, str]]) -> None:
-    """Write the whole report as one picture: a heading, its numbers, and all pictures below each other."""
+def draw_page(summary: Summary, path: Path, heading: str, facts: Sequence[tuple[str, str]]) -> None:
+    """Write the whole report as one image: a heading, its numbers, and all figures below each other."""
     height, head, section = 17.4, 2.1, 5.1
     with context():
         figure = _figure(height)
         parts: Any = figure.subfigures(4, 1, height_ratios=[head, *[section] * 3], hspace=0)
         _page_head(parts[0], heading, facts)
-        for part, (title, draw, columns) in zip(parts[1:], sections(story).values(), strict=True):
+        for part, (title, draw, columns) in zip(parts[1:], sections(summary).values(), strict=True):
             _headline(part, title, section)
             draw(_axes(part, columns))
         _save(figure, path)
@@ -68,12 +68,12 @@ def draw_page(story: Story, path: Path, heading: str, facts: Sequence[tuple[str,
 Section = tuple[str, Callable[[Any], None], Sequence[float]]
 
 
-def sections(story: Story) -> dict[str, Section]:
-    """Give the pictures by name: a title that says what is seen, what draws it, and the widths of its panels."""
+def sections(summary: Summary) -> dict[str, Section]:
+    """Return the figures by name: the title, the function that draws it, and the widths of its panels."""
     return {
-        "arrival": (_arrival_title(story), lambda axes: _arrival(story, axes), (1.5, 1)),
-        "revisions": (_revisions_title(story), lambda axes: _revisions(story, axes), (1,)),
-        "load": (_load_title(story), lambda axes: _load(story, axes), (1, 1)),
+        "arrival": (_arrival_title(summary), lambda axes: _arrival(summary, axes), (1.5, 1)),
+        "revisions": (_revisions_title(summary), lambda axes: _revisions(summary, axes), (1,)),
+        "load": (_load_title(summary), lambda axes: _load(summary, axes), (1, 1)),
     }
 
 
@@ -103,47 +103,47 @@ def _page_head(part: Any, heading: str, facts: Sequence[tuple[str, str]]) -> Non
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write under another name first, so that a picture is whole or not there."""
+    """Write a figure atomically, by a rename."""
     draft = path.with_suffix(".part")
     figure.savefig(draft, format="png")
     draft.replace(path)
 
 
-# --- how events arrived ---------------------------------------------------------------------------------
+# --- arrival of events ----------------------------------------------------------------------------------
 
 
-def _arrival_title(story: Story) -> str:
-    share = float((story.came != verify.IN_ORDER).mean())
-    _, most = busiest_outage(story.events, story.came)
+def _arrival_title(summary: Summary) -> str:
+    share = float((summary.came != verify.IN_ORDER).mean())
+    _, most = busiest_outage(summary.events, summary.came)
     return f"{share:.0%} of the events arrive out of order, up to {formatting.count(most)} of them in one minute"
 
 
-def _arrival(story: Story, axes: Any) -> None:
+def _arrival(summary: Summary, axes: Any) -> None:
     scatter, histogram = axes
-    _dots(story, scatter)
-    delays = (story.events.arrivals - story.events.times) / 1e6
+    _dots(summary, scatter)
+    delays = (summary.events.arrivals - summary.events.times) / 1e6
     edges = np.geomspace(1, max(2.0, float(delays.max())), 50)
-    held = [delays[(story.came == way) & (delays >= 1)] for way in _CAME]
-    histogram.hist(held, bins=edges, stacked=True, color=[color for _, color in _CAME.values()])
+    groups = [delays[(summary.came == way) & (delays >= 1)] for way in _CAME]
+    histogram.hist(groups, bins=edges, stacked=True, color=[color for _, color in _CAME.values()])
     histogram.set_xscale("log")
     _time_ticks(histogram, edges[-1])
     _counts(histogram.yaxis)
-    histogram.set_xlabel("arrives so long after it happened")
+    histogram.set_xlabel("delay from event to arrival")
     histogram.set_ylabel("events")
     prompt = float((delays < 1).mean())
-    histogram.set_title(f"How late, without the {prompt:.0%} within 1 s")
-    _mark_tolerance(story, histogram)
+    histogram.set_title(f"Delays, without the {prompt:.0%} within 1 s")
+    _mark_tolerance(summary, histogram)
 
 
-def _dots(story: Story, axis: Axes) -> None:
-    start = int(story.events.times.min())
+def _dots(summary: Summary, axis: Axes) -> None:
+    start = int(summary.events.times.min())
     draws = np.random.default_rng(_SEED)
     for way, (name, color) in _CAME.items():
-        places = np.flatnonzero(story.came == way)
-        shown = draws.choice(places, _DOTS, replace=False) if places.size > _DOTS else places
+        places = np.flatnonzero(summary.came == way)
+        sample = draws.choice(places, _DOTS, replace=False) if places.size > _DOTS else places
         axis.scatter(
-            (story.events.arrivals[shown] - start) / 60e6,
-            (story.events.times[shown] - start) / 60e6,
+            (summary.events.arrivals[sample] - start) / 60e6,
+            (summary.events.times[sample] - start) / 60e6,
             s=14 if way == verify.TOO_LATE else 4,
             color=color,
             linewidths=0,
@@ -152,23 +152,23 @@ def _dots(story: Story, axis: Axes) -> None:
             zorder=2 + way,
             label=f"{name} ({formatting.count(places.size)})",
         )
-    axis.set_xlabel("arrives, minutes after the start")
-    axis.set_ylabel("happened, minutes")
-    axis.set_title("Each dot is an event: below the line it is behind others")
+    axis.set_xlabel("arrival, minutes after the start")
+    axis.set_ylabel("event time, minutes")
+    axis.set_title("Each dot is an event; those below the line are out of order")
     axis.set_xlim(left=0)
     axis.set_ylim(bottom=0)
     axis.legend(loc="upper left", markerscale=3.5, handletextpad=0.3, borderaxespad=0.2)
 
 
-def _mark_tolerance(story: Story, axis: Axes) -> None:
-    delay, tolerance = story.rules.delay / 1e6, (story.rules.delay + story.rules.lateness) / 1e6
+def _mark_tolerance(summary: Summary, axis: Axes) -> None:
+    delay, tolerance = summary.rules.delay / 1e6, (summary.rules.delay + summary.rules.lateness) / 1e6
     axis.set_ylim(top=axis.get_ylim()[1] * 1.18)
-    _mark(axis, delay, f"shown after\n{formatting.duration(delay)}", side="right")
+    _mark(axis, delay, f"emitted after\n{formatting.duration(delay)}", side="right")
     _mark(axis, tolerance, f"final after\n{formatting.duration(tolerance)}", side="right")
 
 
 def _mark(axis: Axes, x: float, name: str, side: str = "left") -> None:
-    """Draw a line down a panel, with its name at the head on one side of it."""
+    """Draw a vertical line across a panel, with a label at its top."""
     axis.axvline(x, color=INK, linewidth=1.1, linestyle=(0, (3, 2)))
     axis.annotate(
         name, (x, 0.985), xycoords=("data", "axes fraction"), xytext=(5 if side == "left" else -5, 0), ha=side,
@@ -183,30 +183,28 @@ def _time_ticks(axis: Axes, longest: float) -> None:
     axis.set_xticks([], minor=True)
 
 
-# --- what was revised -----------------------------------------------------------------------------------
+# --- revisions ------------------------------------------------------------------------------------------
 
 
-def _revisions_title(story: Story) -> str:
-    revised = story.revised
+def _revisions_title(summary: Summary) -> str:
+    revised = summary.revised
     share = revised.changed / max(revised.ends.size, 1)
-    return f"{share:.0%} of what was first shown for {revised.key} was put right when late events came"
+    return f"{share:.0%} of the first results for {revised.key} were revised when late events arrived"
 
 
-def _revisions(story: Story, axes: Any) -> None:
+def _revisions(summary: Summary, axes: Any) -> None:
     (axis,) = axes
-    revised = story.revised
+    revised = summary.revised
     ends = _dates(revised.ends)
     first, last = revised.first / 100, revised.last / 100
-    axis.fill_between(ends, first, last, step="mid", color=ORANGE, alpha=0.3, linewidth=0, label="revised by so much")
-    axis.step(ends, first, where="mid", color=FAINT, linewidth=1.5, linestyle=(0, (2.5, 1.2)), label="as first shown")
-    axis.step(
-        ends, last, where="mid", color=RED, linewidth=2.2, label="at last, the same as recomputed from raw events"
-    )
+    axis.fill_between(ends, first, last, step="mid", color=ORANGE, alpha=0.3, linewidth=0, label="revision")
+    axis.step(ends, first, where="mid", color=FAINT, linewidth=1.5, linestyle=(0, (2.5, 1.2)), label="first result")
+    axis.step(ends, last, where="mid", color=RED, linewidth=2.2, label="final result, equal to a recomputation")
     name, window = revised.column.rsplit("_", 1)
-    length, every = (formatting.duration(us / 1e6) for us in (story.rules.windows[window], story.rules.every))
-    axis.set_title(f"The {name} of the last {length}, once every {every}")
+    length, every = (formatting.duration(us / 1e6) for us in (summary.rules.windows[window], summary.rules.every))
+    axis.set_title(f"The {name} over the last {length}, every {every}")
     axis.set_ylabel("spent")
-    axis.set_xlabel("window's end, in event time")
+    axis.set_xlabel("end of window, in event time")
     _clock(axis)
     axis.set_ylim(bottom=0, top=float(np.nanmax([first, last])) * 1.22)
     _counts(axis.yaxis)
@@ -220,34 +218,34 @@ def _dates(times: NDArray[np.int64]) -> list[datetime]:
 def _clock(axis: Axes) -> None:
     import matplotlib.dates
 
-    dates: Any = matplotlib.dates  # of which matplotlib tells no types
+    dates: Any = matplotlib.dates  # which has no type annotations
     axis.xaxis.set_major_locator(dates.AutoDateLocator(minticks=5, maxticks=12))
     axis.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))
     axis.margins(x=0.01)
 
 
-# --- how the machine did --------------------------------------------------------------------------------
+# --- throughput and state -------------------------------------------------------------------------------
 
 
-def _load_title(story: Story) -> str:
-    most = max((batch["state_bytes"] for batch in story.batches), default=0)
-    numbers = story.numbers
+def _load_title(summary: Summary) -> str:
+    most = max((batch["state_bytes"] for batch in summary.batches), default=0)
+    numbers = summary.numbers
     return (
-        f"{formatting.count(numbers['rows_per_second'])} rows/s in the median of {len(story.batches)} micro-batches, "
-        f"with at most {formatting.size(most)} of state"
+        f"{formatting.count(numbers['rows_per_second'])} rows/s in the median of {len(summary.batches)} micro-batches, "
+        f"at most {formatting.size(most)} of state"
     )
 
 
-def _load(story: Story, axes: Any) -> None:
+def _load(summary: Summary, axes: Any) -> None:
     speed, state = axes
-    busy = [batch for batch in story.batches if batch["rows"]]
+    busy = [batch for batch in summary.batches if batch["rows"]]
     numbers = [batch["batch"] for batch in busy]
     speed.bar(numbers, [batch["rows_per_second"] for batch in busy], color=BLUE, width=0.75)
     speed.set_title("Throughput")
-    speed.set_ylabel("rows a second")
+    speed.set_ylabel("rows per second")
     state.fill_between(numbers, [batch["state_bytes"] for batch in busy], color=RED, alpha=0.18, linewidth=0)
     state.plot(numbers, [batch["state_bytes"] for batch in busy], color=RED, linewidth=2.2)
-    state.set_title("State that the windows hold")
+    state.set_title("State of the windows")
     state.set_ylabel("bytes")
     state.set_ylim(bottom=0)
     for axis in axes:
@@ -255,18 +253,18 @@ def _load(story: Story, axes: Any) -> None:
         axis.xaxis.get_major_locator().set_params(integer=True)
     _counts(speed.yaxis)
     _sizes(state.yaxis)
-    _mark_restarts(story, axes)
+    _mark_restarts(summary, axes)
 
 
-def _mark_restarts(story: Story, axes: Any) -> None:
-    """Draw a line where a run that was ended went on."""
-    pairs = zip(story.batches, story.batches[1:], strict=False)
+def _mark_restarts(summary: Summary, axes: Any) -> None:
+    """Draw a line where a run resumed."""
+    pairs = zip(summary.batches, summary.batches[1:], strict=False)
     resumed = [(a["batch"] + b["batch"]) / 2 for a, b in pairs if a.get("run") != b.get("run")]
     for axis in axes:
         if resumed:
             axis.set_ylim(top=axis.get_ylim()[1] * 1.12)
         for place in resumed:
-            _mark(axis, place, "started again")
+            _mark(axis, place, "resumed")
 
 
 def _counts(axis: Any) -> None:

@@ -1,13 +1,13 @@
-"""The demo: its pipeline, the folder that it works in, and what becomes of a run that was ended in the middle.
+"""The demo: its pipeline, its output folder, and how an interrupted run resumes.
 
-    out/demo.json        which events, and whether all of them are through
-    out/checkpoint/      Spark's, from which a run goes on
-    out/results/         the latest revision of each result, upserted; replaced files stay, so that what was first shown
-                         can be shown again
-    out/progress.jsonl   a line for each micro-batch
+    out/demo.json        which events, and whether all of them are processed
+    out/checkpoint/      Spark's checkpoint, from which a run resumes
+    out/results/         the latest revision of each result, upserted; replaced files are retained, for the report to
+                         show the first revisions
+    out/progress.jsonl   a line per micro-batch
     out/report.html, out/report.png, out/pictures/
 
-Nothing is in memory alone: whatever moment a run is killed at, the same command goes on from these files.
+Nothing exists in memory only: whenever a run is killed, the same command resumes from these files.
 """
 
 import fcntl
@@ -20,71 +20,74 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.demo import summary, verify
-from sash.demo.summary import Story
+from sash.demo.summary import Summary
 from sash.durations import name_of, nanoseconds
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, shown
 from sash.pipeline.config.read import Pipeline, parse
 from sash.pipeline.sources.generated import Demo, demo
 
+if TYPE_CHECKING:
+    from pyarrow import Table
+
 ROWS_A_SECOND = 8_000  # on two cores
 SEED = 7
-_SPAN_SECONDS = 6_000  # of event time, however many the events are
-_BATCH, _FEWEST = 20_000, 6  # rows in a micro-batch, about two seconds' worth; and how many there are at least
-# demo.json goes last: as long as it is there, the others are known to be a demo's.
+_SPAN_SECONDS = 6_000  # of event time, independent of the number of events
+_BATCH, _FEWEST = 20_000, 6  # rows in a micro-batch, about two seconds; and the least number of micro-batches
+# demo.json is removed last: as long as it exists, the others belong to a demo.
 _OWN = ("checkpoint", "results", "pictures", "progress.jsonl", "report.html", "report.png", "demo.json")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Which events a folder is about, and how many make a micro-batch, for that decides what is late."""
+    """The events of a folder, and the size of a micro-batch, which decides which events are late."""
 
     rows: int
     seed: int
     rows_per_batch: int
     finished: bool = False
-    clearing: bool = False  # a demo that is started anew, whose old files may be there in part
+    clearing: bool = False  # a demo that starts over, some of whose old files may remain
 
     @staticmethod
     def of(rows: int, seed: int) -> "Settings":
-        """Give the settings for so many rows."""
+        """Return the settings for a number of rows."""
         return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH, _FEWEST)))
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder that a demo works in."""
+    """The output folder of a demo."""
 
     out: Path
 
     @property
     def results(self) -> Path:
-        """Where the results are."""
+        """The dataset of results."""
         return self.out / "results"
 
     @property
     def progress(self) -> Path:
-        """Where micro-batches are recorded."""
+        """The file that records micro-batches."""
         return self.out / "progress.jsonl"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second demo out of the folder; the lock goes with the process, however that ends."""
+        """Lock the folder against a second demo; the lock is released when the process exits, however it does."""
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise ArgumentError(
-                f"out: {shown(self.out)} cannot be written to: {error.strerror}; give another."
+                f"--out {shown(self.out)} cannot be written to: {error.strerror}.", argument="out"
             ) from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
             raise ConcurrentUseError(
-                f"out: another demo works in {shown(self.out)}; wait for it, or give another --out."
+                f"--out {shown(self.out)} is in use by another demo; wait for it, or use another --out.", argument="out"
             ) from None
         try:
             yield
@@ -92,23 +95,24 @@ class Folder:
             os.close(handle)
 
     def settings(self) -> Settings | None:
-        """Give what the folder is about, None where no demo was begun in it."""
+        """Return the settings of the demo in the folder, or None."""
         path = self.out / "demo.json"
         if not path.exists():
             return None
         try:
             return Settings(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
-            raise CorruptStateError(f"out: {shown(path)} is not what a demo wrote; remove the folder.") from error
+            message = f"{shown(path)} was not written by a demo; remove it, or use another --out."
+            raise CorruptStateError(message, argument="out") from error
 
     def save(self, settings: Settings) -> None:
-        """Write down what the folder is about, by one rename."""
+        """Write the settings, atomically by a rename."""
         draft = self.out / "demo.json.part"
         draft.write_text(json.dumps(asdict(settings), indent=1) + "\n")
         draft.replace(self.out / "demo.json")
 
     def clear(self) -> None:
-        """Remove what a demo makes, and nothing else; what is ended in the middle is gone on with by the next run."""
+        """Remove the files of a demo and no others; the next run completes an interrupted removal."""
         old = self.settings()
         if old is not None:
             self.save(replace(old, clearing=True))
@@ -119,8 +123,8 @@ class Folder:
             else:
                 path.unlink(missing_ok=True)
 
-    def begun(self, rows: int | None, seed: int | None, fresh: bool) -> Settings:
-        """Give the settings of the run to go on with, or those of a new one; what is not told is taken from the old."""
+    def prepare(self, rows: int | None, seed: int | None, fresh: bool) -> Settings:
+        """Return the settings of the run to resume, or of a new one; None stands for the value of the run to resume."""
         old = self.settings()
         if old is None:
             self._require_empty()
@@ -133,23 +137,25 @@ class Folder:
         return new
 
     def _unchanged(self, old: Settings, rows: int | None, seed: int | None) -> Settings:
-        for name, given, was in (("rows", rows, old.rows), ("seed", seed, old.seed)):
-            if given not in (None, was):
+        for name, value, before in (("rows", rows, old.rows), ("seed", seed, old.seed)):
+            if value not in (None, before):
                 raise ArgumentError(
-                    f"{name}: {shown(self.out)} holds a demo with {name} {was}, not {given}; leave --{name} out "
-                    "to go on with it, give another --out, or start anew by --fresh."
+                    f"--{name} must be {before} to resume the demo in {shown(self.out)}, got {value}; use --fresh to "
+                    "start over, or another --out.",
+                    argument=name,
                 )
         return old
 
     def _require_empty(self) -> None:
         for name in _OWN:
             if (self.out / name).exists():
-                raise ArgumentError(f"out: {shown(self.out / name)} is there and is not a demo's; give another --out.")
+                message = f"{shown(self.out / name)} exists and does not belong to a demo; use another --out."
+                raise ArgumentError(message, argument="out")
 
 
 def pipeline_of(folder: Folder, settings: Settings) -> Pipeline:
-    """Give the packaged pipeline, about these events and in this folder."""
-    changed = {
+    """Return the packaged pipeline for these events and this folder."""
+    overrides = {
         "checkpoint": str(folder.out / "checkpoint"),
         "sink.path": str(folder.results),
         "source.options.rows": settings.rows,
@@ -158,18 +164,18 @@ def pipeline_of(folder: Folder, settings: Settings) -> Pipeline:
         "source.options.rows_per_batch": settings.rows_per_batch,
     }
     text = (files("sash.demo") / "demo.toml").read_text(encoding="utf-8")
-    # JSON's text and numbers are TOML's too.
-    return parse(text, "demo.toml", [f"{key}={json.dumps(value)}" for key, value in changed.items()])
+    # Strings and numbers in JSON are valid TOML.
+    return parse(text, "demo.toml", [f"{key}={json.dumps(value)}" for key, value in overrides.items()])
 
 
 def events_of(pipeline: Pipeline) -> Demo:
-    """Give the definition of the events, as the source reads it."""
+    """Return the definition of the events, as the source reads it."""
     pace = ("rows_per_batch", "partitions", "speed")
     return demo(**{name: value for name, value in pipeline.source.options.items() if name not in pace})
 
 
 def rules_of(pipeline: Pipeline) -> verify.Rules:
-    """Give what the pipeline asks for in plain numbers, for the recomputation."""
+    """Return the windows and delays of the pipeline as plain numbers, for the recomputation."""
     rolling = pipeline.rolling
     return verify.Rules(
         key=rolling.keys[0],
@@ -185,8 +191,8 @@ def _microseconds(duration: Any) -> int:
     return nanoseconds(duration, "demo.toml") // 1000
 
 
-def told(folder: Folder, pipeline: Pipeline, settings: Settings) -> Story:
-    """Verify the results of a run that is through, and give all there is to tell."""
+def summarize(folder: Folder, pipeline: Pipeline, settings: Settings) -> Summary:
+    """Verify the results of a finished run, and return everything that the report shows."""
     from sash.spark import upserted_table
 
     rules = rules_of(pipeline)
@@ -194,27 +200,27 @@ def told(folder: Folder, pipeline: Pipeline, settings: Settings) -> Story:
     batches = summary.recorded(folder.progress)
     verdict = verify.verify(events, rules, upserted_table(folder.results), late_counted(batches, settings))
     revised = summary.revised_of(history_of(folder), rules, str(pipeline.view.column))
-    return Story(events, rules, verify.arrived(events, rules), verdict, revised, batches)
+    return Summary(events, rules, verify.arrived(events, rules), verdict, revised, batches)
 
 
 def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | None:
-    """Give how many rows the pipeline counted as too late.
+    """Return the number of rows that the pipeline counted as too late.
 
-    None where a micro-batch is missing: one whose run was killed after its commit and before its line was written.
+    None where a micro-batch is missing, because its run was killed after the commit and before its line was written.
     """
     if sum(batch["rows"] for batch in batches) != settings.rows:
         return None
     return sum(int(batch["late"]) for batch in batches)
 
 
-def history_of(folder: Folder) -> Any:
-    """Give every revision of every result, from the live files of the results and those that they replaced."""
+def history_of(folder: Folder) -> "Table":
+    """Return every revision of every result, from the current files of the results and those they replaced."""
     from sash.spark.upserts import manifest
 
-    kept = manifest.load(folder.results)
-    assert kept is not None
-    names = [*(file.path for file in kept.dead), *(file.path for file in kept.files)]
+    dataset = manifest.load(folder.results)
+    assert dataset is not None
+    names = [*(file.path for file in dataset.dead), *(file.path for file in dataset.files)]
     paths = [folder.results / name for name in names]
     table = summary.tables_of(paths)
-    # A file that replaces another repeats the rows that did not change.
+    # A file that replaces another repeats its unchanged rows.
     return table.group_by(table.column_names, use_threads=False).aggregate([])

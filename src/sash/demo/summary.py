@@ -1,11 +1,11 @@
-"""What the demo has to tell: its numbers, and the series that its pictures are drawn from; no drawing here."""
+"""The content of the demo's report: its numbers, and the series of its figures; no plotting here."""
 
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from sash.demo import verify
 from sash.demo.verify import Events, Rules, Verdict
 
-_BUSY = 25  # of so many busy keys the one is shown whose results changed most
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+_BUSY = 25  # the report shows the key whose results changed most, of this many busy keys
 
 
 @dataclass(frozen=True)
 class Revised:
-    """One key's results as they were first shown and as they are at last; times in microseconds, NaN for no result."""
+    """The first and final results of one key; times in microseconds, NaN for no result."""
 
     key: str
     column: str
@@ -28,14 +31,14 @@ class Revised:
 
     @property
     def changed(self) -> int:
-        """How many results are not what was first shown."""
+        """The number of results whose final value differs from the first."""
         same = (self.first == self.last) | (np.isnan(self.first) & np.isnan(self.last))
         return int((~same).sum())
 
 
 @dataclass(frozen=True)
-class Story:
-    """Everything the report says."""
+class Summary:
+    """Everything that the report shows."""
 
     events: Events
     rules: Rules
@@ -46,7 +49,7 @@ class Story:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers at the head of the report."""
+        """The numbers at the top of the report."""
         speeds = [batch["rows_per_second"] for batch in self.batches if batch["rows"]]
         return {
             "events": len(self.events.times),
@@ -62,18 +65,18 @@ class Story:
         }
 
 
-def revised_of(history: Any, rules: Rules, column: str) -> Revised:
-    """Give that of the busy keys whose results changed most for its size, from all rows that were ever shown."""
+def revised_of(history: "Table", rules: Rules, column: str) -> Revised:
+    """Return the busy key whose results changed most relative to their size, from all revisions of all results."""
     keys = history.column(rules.key).to_pylist()
     ends = history.column("window_end").cast("int64").to_pylist()
     numbers = history.column("revision").to_pylist()
     gone, values = history.column("deleted").to_pylist(), history.column(column).to_pylist()
-    shown: dict[str, dict[int, list[tuple[int, float]]]] = {}
+    revisions: dict[str, dict[int, list[tuple[int, float]]]] = {}
     for key, end, number, deleted, value in zip(keys, ends, numbers, gone, values, strict=True):
-        kept = np.nan if deleted or value is None else float(value)
-        shown.setdefault(key, {}).setdefault(end, []).append((number, kept))
-    made = [_revised(key, column, results) for key, results in shown.items()]
-    busy = sorted(made, key=lambda one: float(np.nansum(one.last)), reverse=True)[:_BUSY]
+        result = np.nan if deleted or value is None else float(value)
+        revisions.setdefault(key, {}).setdefault(end, []).append((number, result))
+    all_keys = [_revised(key, column, results) for key, results in revisions.items()]
+    busy = sorted(all_keys, key=lambda one: float(np.nansum(one.last)), reverse=True)[:_BUSY]
     return max(busy, key=lambda one: float(np.nansum(np.abs(one.last - one.first)) / max(np.nansum(one.last), 1)))
 
 
@@ -87,16 +90,16 @@ def _revised(key: str, column: str, results: Mapping[int, list[tuple[int, float]
 
 
 def record(path: Path, batch: Mapping[str, Any]) -> None:
-    """Add a micro-batch to a file of lines; one that is cut short by a crash is left out when it is read."""
-    torn = path.exists() and not path.read_bytes().endswith(b"\n")
+    """Append a micro-batch to a file of JSON lines; a line truncated by a crash is skipped when it is read."""
+    truncated = path.exists() and not path.read_bytes().endswith(b"\n")
     with path.open("a", encoding="utf-8") as lines:
-        lines.write(("\n" if torn else "") + json.dumps(batch) + "\n")
+        lines.write(("\n" if truncated else "") + json.dumps(batch) + "\n")
         lines.flush()
         os.fsync(lines.fileno())
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
-    """Give the micro-batches of a file of lines by their number, of those that ran twice the last."""
+    """Return the micro-batches of a file of JSON lines by number, the last line for one that ran twice."""
     if not path.exists():
         return []
     batches = [batch for line in path.read_text(encoding="utf-8").splitlines() for batch in _batch(line)]
@@ -112,7 +115,7 @@ def _batch(line: str) -> Iterable[dict[str, Any]]:
 
 
 def busiest_outage(events: Events, came: NDArray[np.int8]) -> tuple[int, int]:
-    """Give the minute in which most events arrived that were behind others, and how many they were."""
+    """Return the minute in which the most events arrived out of order, and their number."""
     late = events.arrivals[came != verify.IN_ORDER] // 60_000_000
     if not late.size:
         return 0, 0
@@ -121,8 +124,8 @@ def busiest_outage(events: Events, came: NDArray[np.int8]) -> tuple[int, int]:
     return int(minutes[most]) * 60_000_000, int(counts[most])
 
 
-def tables_of(paths: Sequence[Path]) -> Any:
-    """Give Parquet files as one table."""
+def tables_of(paths: Sequence[Path]) -> "Table":
+    """Return the rows of Parquet files as one table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

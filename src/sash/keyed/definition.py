@@ -177,11 +177,19 @@ def _kind(table: Any, read: Read) -> str:
         return str(read.form)
     column = table.schema.field(read.where).type
     if not _is_number(column):
-        raise KindError(f"aggs: the column {shown(read.where)} holds {column}; give numbers.")
+        raise KindError(
+            f"aggs: the column {shown(read.where)} holds {column}; give numbers.",
+            argument="aggs",
+            column=str(read.where),
+        )
     number = pa.types.is_integer(column) or pa.types.is_boolean(column)
     kind = read.dtype or ("int64" if number else "float64")
     if read.form == "int" and kind != "int64":
-        raise KindError(f"aggs: the column {shown(read.where)} holds {column}; give integers.")
+        raise KindError(
+            f"aggs: the column {shown(read.where)} holds {column}; give integers.",
+            argument="aggs",
+            column=str(read.where),
+        )
     return "float64" if read.form == "float" else kind
 
 

@@ -38,13 +38,19 @@ class Asked:
     def of(cls, *, per: Any = "event", **words: Any) -> "Asked":
         """Check the words of a call; what is None takes its default, which `every` decides for some."""
         if per != "event":
-            raise ArgumentError(f'per: {shown(per)} is not known; give "event", or every= for slide boundaries.')
+            raise ArgumentError(
+                f'per: {shown(per)} is not known; give "event", or every= for slide boundaries.',
+                argument="per",
+            )
         sliding = words.get("every") is not None
         defaults = {"emit": "final" if sliding else "arrival", "closed": "left" if sliding else "right"}
         words |= {name: default for name, default in defaults.items() if words.get(name) is None}
         for name, known in _CHOICES.items():
             if name in words and words[name] not in known:
-                raise ArgumentError(f"{name}: {shown(words[name])} is not known; give one of {', '.join(known)}.")
+                raise ArgumentError(
+                    f"{name}: {shown(words[name])} is not known; give one of {', '.join(known)}.",
+                    argument=name,
+                )
         words["keys"] = column_names(words["keys"], "keys")
         words["carry"] = column_names(words.get("carry"), "carry")
         words["windows"] = tuple(durations.listed(words["windows"]))
@@ -59,16 +65,26 @@ class Asked:
         for name in ("offset", "resolution"):
             if getattr(self, name) is not None:
                 raise ArgumentError(
-                    f"{name}: {shown(getattr(self, name))} has no meaning without every=; leave it out."
+                    f"{name}: {shown(getattr(self, name))} has no meaning without every=; leave it out.",
+                    argument=name,
                 )
 
     def _require_grid(self) -> None:
         if self.emit == "arrival":
-            raise ArgumentError("emit: 'arrival' is for rows, and every= has boundaries; give 'final' or 'update'.")
+            raise ArgumentError(
+                "emit: 'arrival' is for rows, and every= has boundaries; give 'final' or 'update'.",
+                argument="emit",
+            )
         if self.closed != "left":
-            raise ArgumentError("closed: with every= windows are [b - size, b); leave it out, or give 'left'.")
+            raise ArgumentError(
+                "closed: with every= windows are [b - size, b); leave it out, or give 'left'.",
+                argument="closed",
+            )
         if self.carry:
-            raise ArgumentError(f"carry: {shown(list(self.carry))} cannot come with boundaries; leave it out.")
+            raise ArgumentError(
+                f"carry: {shown(list(self.carry))} cannot come with boundaries; leave it out.",
+                argument="carry",
+            )
 
     def words(self) -> dict[str, Any]:
         """Give the words as plain data, without the aggregates; of a condition that it is one."""
@@ -97,5 +113,8 @@ def column_names(names: Any, argument: str) -> tuple[str, ...]:
 def require_name(name: Any, argument: str) -> str:
     """Refuse what is no name of a column."""
     if not isinstance(name, str):
-        raise KindError(f"{argument}: {shown(name)} is no name of a column; give a str.")
+        raise KindError(
+            f"{argument}: {shown(name)} is no name of a column; give a str.",
+            argument=argument,
+        )
     return name

@@ -1,1 +1,1 @@
-"""Pipelines in a file: sources of events, and what runs them. The layer above `sash.spark`."""
+"""Pipelines described by a TOML file: its format, its sources, and running it. The layer above `sash.spark`."""

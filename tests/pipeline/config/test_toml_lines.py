@@ -56,7 +56,7 @@ def test_lines_of_keys(text, wanted):
 
 
 def paths_in(value, path=()):
-    """Give all paths of what tomllib gave."""
+    """Return all paths of what tomllib gave."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = set()
     for key, inner in items:

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash import monoids, rolling
+from sash.errors import SashError
 from sash.pipeline.config.read import PipelineFileError, parse
 from sash.pipeline.run import run as run_module
 from sash.pipeline.run.dataframes import frames_of
@@ -86,8 +88,19 @@ BAD = {
 }
 
 
+def refusal(call, *arguments, **options):
+    """Return the message of the error that a function of the library raises."""
+    with pytest.raises(SashError) as raised:
+        call(*arguments, **options)
+    return str(raised.value)
+
+
+TEXT = pa.table({"ts": pa.array([0], pa.timestamp("us")), "merchant": ["fuel"]})
+SUM_OF_TEXT = refusal(rolling, TEXT, keys=[], time="ts", windows="5m", aggs={"top": monoids.sum("merchant")})
+
+
 def pipeline(text, place, **changed):
-    """Give a pipeline whose files are in a place of their own."""
+    """Return a pipeline whose files are in a place of their own."""
     given = {"checkpoint": place / "checkpoint", "sink.path": place / "results", **changed}
     return parse(text, overrides=[f"{name}={value}" for name, value in given.items()])
 
@@ -128,7 +141,7 @@ def test_the_same_file_gives_the_same_rows_as_a_stream_and_as_a_batch(spark, tmp
 
 @pytest.mark.parametrize("mode", ["available-now", "batch"])
 def test_rows_that_cannot_be_used_are_set_aside(spark, tmp_path, records, mode):
-    """Counted by reason and kept as text, whatever is wrong with them; the rest goes on."""
+    """Counted by reason and stored as text, whatever is wrong with them; the rest is processed."""
     aside = {"quarantine.path": tmp_path / "aside"}
     outcome = run(pipeline(RECORDS, tmp_path, mode=mode, **records, **aside), spark=spark)
     assert (outcome.rows_in, outcome.quarantined) == (8, 5)  # the step took one, and no malformed record
@@ -151,7 +164,7 @@ def test_a_micro_batch_that_is_repeated_sets_rows_aside_once(spark, tmp_path, re
     aside = {"quarantine.path": tmp_path / "aside", "source.options.maxFilesPerTrigger": 2}
     (tmp_path / "file").touch()
     broken = {"sink.path": tmp_path / "file" / "results.db", "sink.options.table": "totals"}
-    with pytest.raises(PipelineError, match=r"^records: target: .*file/results.db' cannot be written: ") as raised:
+    with pytest.raises(PipelineError, match=r"^records: .*file/results.db' cannot be written: ") as raised:
         run(pipeline(at_once, tmp_path, **records, **aside, **broken), spark=spark)
     assert "\n" not in str(raised.value)
     assert raised.value.__cause__ is not None
@@ -179,7 +192,7 @@ def test_csv_tells_malformed_records_too(spark, tmp_path):
     assert (outcome.rows_in, outcome.quarantined) == (3, 2)
 
 
-def test_a_stream_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
+def test_a_stream_that_is_stopped_resumes_where_it_was(spark, tmp_path):
     """Each row counts once over both runs, and what waits for the watermark comes out at the end of the second."""
     stop, seen = threading.Event(), []
 
@@ -199,22 +212,22 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     assert (third.rows_in, third.emitted) == (0, 0)
 
 
-def test_only_micro_batches_are_told(tmp_path):
-    """A stream that waits says so every ten seconds under the number of the micro-batch to come, and is not heard."""
+def test_only_micro_batches_are_reported(tmp_path):
+    """An idle stream reports every ten seconds under the number of the next micro-batch, which is ignored."""
     waits, works = {"triggerExecution": 0, "latestOffset": 0}, {"triggerExecution": 500, "addBatch": 400}
     happened = [(7, "00:00:00", works), (8, "00:00:10", waits), (8, "00:00:20", waits), (8, "00:00:25", works)]
-    told = [
+    reports = [
         SimpleNamespace(
             batchId=batch, timestamp=at, json=json.dumps({"batchId": batch, "timestamp": at, "durationMs": ms})
         )
         for batch, at, ms in happened
     ]
     seen = []
-    going = run_module._Run(pipeline(PAYMENTS, tmp_path), None, seen.append, threading.Event())
-    for count in range(1, len(told) + 1):
-        going._tell(SimpleNamespace(lastProgress=told[count - 1], recentProgress=told[:count]))
+    current = run_module._Run(pipeline(PAYMENTS, tmp_path), None, seen.append, threading.Event())
+    for count in range(1, len(reports) + 1):
+        current._report(SimpleNamespace(lastProgress=reports[count - 1], recentProgress=reports[:count]))
     assert [progress.batch for progress in seen] == [7, 8]
-    assert going.outcome.batches == 2
+    assert current.outcome.batches == 2
 
 
 def test_what_was_stopped_before_it_began_does_nothing(spark, tmp_path):
@@ -225,7 +238,7 @@ def test_what_was_stopped_before_it_began_does_nothing(spark, tmp_path):
 
 
 def test_a_batch_can_be_stopped(spark, tmp_path):
-    """Its jobs are cancelled, and nothing is told of them."""
+    """Its jobs are cancelled, and nothing is reported of them."""
     stop = threading.Event()
     stop.set()
     changed = {"mode": "batch", "source.options.rows": 3_000_000, "rolling.aggs.all": "collect_list(amount)"}
@@ -236,44 +249,47 @@ def test_a_batch_can_be_stopped(spark, tmp_path):
 @pytest.mark.parametrize(
     "changed, said",
     [
-        ({"rolling.keys": "crad"}, ["rolling.keys[0]: there is no column 'crad'; the rows have ts, arrival, card"]),
+        ({"rolling.keys": "crad"}, ["rolling.keys[0]: column 'crad' does not exist; the rows have ts, arrival, card"]),
         (
             {"rolling.time": "at", "rolling.aggs.top": "max(price)"},
-            ["rolling.time: there is no column 'at'", "rolling.aggs.top: there is no column 'price'"],
+            ["rolling.time: column 'at' does not exist", "rolling.aggs.top: column 'price' does not exist"],
         ),
         ({"rolling.time": "id"}, ["rolling.time: The event time `id` has the invalid type"]),
-        ({"rolling.aggs.top": "sum(merchant)"}, ["rolling.aggs.top: the column 'merchant' holds string"]),
+        ({"rolling.aggs.top": "sum(merchant)"}, [f"rolling.aggs.top: {SUM_OF_TEXT}"]),
         ({"steps": '[{where = "amuont > 0"}]'}, ["steps[0].where: A column, variable, or function parameter"]),
         ({"steps": '[{select = ["ts", "1 +"]}]'}, ["steps[0].select: Syntax error"]),
-        ({"source.options.kind": "parcels"}, ["source.options.kind: 'parcels' is not known; give one of payments"]),
-        ({"source.options.row": 1}, ["source.options.row: the source demo has no such option; did you mean rows?"]),
+        ({"source.options.kind": "parcels"}, ["source.options.kind: kind must be one of payments, trips"]),
+        ({"source.options.row": 1}, ["source.options.row: unknown option row of the source demo; did you mean rows?"]),
         ({"source.format": "jsn"}, ["source.format: Failed to find the data source: jsn."]),
         ({"source": '{table = "nowhere", watermark = "1s"}'}, ["source.table: The table or view `nowhere` cannot be"]),
         ({"source": '{format = "json", path = "/nowhere", schema = "a int", watermark = "1s"}'}, ["source.path: Path"]),
         ({"source": '{format = "json", path = "/", schema = "a b c", watermark = "1s"}'}, ["source.schema: Syntax"]),
-        ({"view.column": "total"}, ["view.column: there is no column 'total'; the results have card, ts, id, n_5m"]),
-        ({"quarantine": '{ahead = "1h", ahead_of = "x"}'}, ["quarantine.ahead_of: there is no column 'x'"]),
+        ({"view.column": "total"}, ["view.column: column 'total' does not exist; the results have card, ts, id, n_5m"]),
+        ({"quarantine": '{ahead = "1h", ahead_of = "x"}'}, ["quarantine.ahead_of: column 'x' does not exist"]),
     ],
 )  # fmt: skip
-def test_what_only_spark_can_tell_is_told_with_the_key(spark, tmp_path, changed, said):
+def test_what_only_spark_finds_is_reported_with_the_key(spark, tmp_path, changed, said):
     with pytest.raises(PipelineFileError) as raised:
         frames_of(pipeline(PAYMENTS, tmp_path, **changed), spark, streaming=True)
-    told = str(raised.value).splitlines()
-    assert len(told) == len(said)
-    for line, wanted in zip(told, said, strict=True):
-        assert line.split(": ", 1)[1].startswith(wanted), line
+    lines = str(raised.value).splitlines()
+    assert len(lines) == len(said)
+    for line, expected in zip(lines, said, strict=True):
+        assert line.split(": ", 1)[1].startswith(expected), line
         assert "__sash" not in line
 
 
 def test_the_upsert_is_refused_before_anything_runs(spark, tmp_path):
     changed = {"sink.format": "upsert", "sink.options.keys": '["card", "nothing"]'}
-    with pytest.raises(PipelineFileError, match=r"sink\.options\.keys: there is no column 'nothing'"):
+    with pytest.raises(PipelineFileError, match=r"sink\.options\.keys: .*'nothing'") as raised:
         run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
+    cause = raised.value.__cause__
+    assert (cause.argument, cause.column) == ("keys", "nothing")
+    assert raised.value.mistakes[0].message == str(cause)
 
 
-def test_an_sqlite_file_wants_a_table(spark, tmp_path):
+def test_an_sqlite_file_needs_a_table(spark, tmp_path):
     changed = {"sink.format": "upsert", "sink.path": tmp_path / "results.sqlite"}
-    with pytest.raises(PipelineFileError, match=r"sink\.path: a table in it is needed; give one by options, as in"):
+    with pytest.raises(PipelineFileError, match=r"sink\.path: a database file needs a table for the results,"):
         run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark)
 
 

@@ -1,4 +1,4 @@
-"""The parts of a pipeline that need no JVM: failures in a sentence, rows set aside, the size of a state."""
+"""The parts of a pipeline that need no JVM: errors as one sentence, quarantined rows, the size of a state."""
 
 import json
 
@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError
 from sash.pipeline.config.read import parse
-from sash.pipeline.run.error_text import told
+from sash.pipeline.run.error_text import cause_of
 from sash.pipeline.run.quarantine import divided, tidy
 from sash.pipeline.run.state_size import estimate
 from sash.spark.stream.query import plan_of
@@ -64,19 +64,19 @@ CAUSES = {
 
 @pytest.mark.parametrize("text, said", CAUSES.values(), ids=CAUSES)
 def test_the_cause_of_a_failure_is_one_sentence(text, said):
-    """Without error classes, states, stacks and what wraps it."""
-    assert told(ValueError(text)) == said
+    """Without error classes, SQL states, stack traces and wrappers."""
+    assert cause_of(ValueError(text)) == said
 
 
-def test_errors_of_ours_are_told_as_they_are():
-    assert told(ArgumentError("keys: [X] SQLSTATE: 00000")) == "keys: [X] SQLSTATE: 00000"
+def test_errors_of_sash_are_shown_as_they_are():
+    assert cause_of(ArgumentError("keys: [X] SQLSTATE: 00000")) == "keys: [X] SQLSTATE: 00000"
 
 
 # --- quarantine ------------------------------------------------------------------------------------
 
 
 def batch(*rows):
-    """Give rows of (value, reason) as a task gets them."""
+    """Return rows of (value, reason) as a task gets them."""
     values, reasons = [value for value, _ in rows], [reason for _, reason in rows]
     texts = [None if reason is None else json.dumps(value) for value, reason in rows]
     columns = [pa.array(values, pa.int64()), pa.array(reasons, pa.string()), pa.array(texts, pa.string())]
@@ -84,7 +84,7 @@ def batch(*rows):
 
 
 def test_rows_with_a_reason_are_set_aside(tmp_path):
-    """The good go on under their names, the others into one file."""
+    """Usable rows pass under their names, the others are written to one file."""
     batches = [batch((1, None), (2, "ahead")), batch((3, None)), batch((4, "malformed"), (5, "null_time"))]
     good = list(divided(str(tmp_path), ["n"], iter(batches)))
     assert [row for part in good for row in part.to_pylist()] == [{"n": 1}, {"n": 3}]
@@ -101,7 +101,7 @@ def test_without_bad_rows_there_is_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_task_that_fails_leaves_nothing_and_its_repetition_writes_over(tmp_path):
+def test_a_task_that_fails_leaves_nothing_and_its_repetition_overwrites(tmp_path):
     """A file has its name only when it is whole, and a second attempt gives the same one."""
 
     def failing():
@@ -168,8 +168,8 @@ SCHEMA = spark.StructType().add("card", "string").add("ts", "timestamp").add("am
 
 
 def plan(tmp_path, **more):
-    asked = pipeline(tmp_path, **{f"rolling.{name}": value for name, value in more.items()}).rolling.asked
-    return plan_of(SCHEMA, asked, None)
+    spec = pipeline(tmp_path, **{f"rolling.{name}": value for name, value in more.items()}).rolling.spec
+    return plan_of(SCHEMA, spec, None)
 
 
 def test_the_state_of_rows_follows_the_rate(tmp_path):
@@ -177,7 +177,7 @@ def test_the_state_of_rows_follows_the_rate(tmp_path):
     found = estimate(plan(tmp_path, emit="final", lateness="2h"), "10 minutes", rows_per_second=10, keys=5)
     assert (found.span_seconds, found.entries, found.entry_bytes) == (11_400, 114_000, 40)
     assert found.memory_bytes == 114_000 * 40
-    assert found.told()[0] == "114k rows held: 10 rows/s × 3 h 10 min"
+    assert found.lines()[0] == "114k rows: 10 rows/s × 3 h 10 min"
     carried = estimate(plan(tmp_path, emit="final", carry="note"), "0s", rows_per_second=10, keys=5)
     assert carried.entry_bytes == 56
 
@@ -187,4 +187,4 @@ def test_the_state_of_panes_follows_the_keys(tmp_path):
     made = plan(tmp_path, every="1 minute")
     busy, idle = (estimate(made, "0s", rows_per_second=rate, keys=100) for rate in (1e6, 0.01))
     assert (busy.pane_seconds, busy.entries, idle.entries) == (60, 6_100, 36)
-    assert busy.told()[0] == "6.1k panes held: 100 keys × panes of 1 min over 1 h"
+    assert busy.lines()[0] == "6.1k panes: 100 keys × panes of 1 min over 1 h"

@@ -10,7 +10,7 @@ SCHEMA = StructType([StructField("ts", TimestampType()), StructField("amount", L
 
 
 def offsets(reader, start, most=5):
-    """Give the offsets of the micro-batches that follow, as a query asks for them until there is no more."""
+    """Return the offsets of the micro-batches that follow, as a query requests them until there is no more."""
     found = [start]
     while len(found) <= most and (latest := reader.latestOffset(found[-1], ReadAllAvailable())) != found[-1]:
         found.append(latest)
@@ -25,7 +25,7 @@ def test_the_end_comes_in_two_micro_batches():
     assert offsets(reader, {"ended": 2}) == [2]
 
 
-def test_there_is_no_end_until_it_is_asked_for():
+def test_there_is_no_end_until_the_stream_is_to_finish():
     assert offsets(EndReader(SCHEMA, "ts", finishing=False), {"ended": 0}) == [0]
 
 

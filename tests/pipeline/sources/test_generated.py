@@ -1,4 +1,4 @@
-"""The made-up events and replayed files, without Spark: the same rows in any order of calls, and disorder as asked."""
+"""Generated events and replayed files, without Spark: the same rows in any order of calls, disorder as configured."""
 
 import csv
 import json
@@ -10,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from sash.durations import nanoseconds
 from sash.errors import ArgumentError, KindError, SashError
 from sash.pipeline.sources.generated import DELAYS, demo
 from sash.pipeline.sources.replay import replay
@@ -39,7 +40,7 @@ CASES = list(_cases())
 
 @pytest.mark.parametrize("options", CASES)
 def test_rows_are_the_same_in_any_order_of_calls(options):
-    """Any stretch of rows is that stretch of all rows, also right after another seed's, and across blocks."""
+    """Any range of rows is that range of all rows, also right after another seed's, and across blocks."""
     events, other = demo(seed=3, **options), demo(seed=4, **options)
     everything = events.batch(0, 60_000)
     rng = np.random.default_rng(0)
@@ -65,7 +66,7 @@ def test_rows_come_in_order_of_arrival_and_none_twice(options):
 
 
 def test_no_event_is_missing():
-    """Once nothing of them is under way any more, all early events have arrived."""
+    """Once none of them is in transit any more, all early events have arrived."""
     batch = demo(outage_every="5 minutes", retract=0.05).batch(0, 130_000)
     ids = batch.column("id").to_numpy()
     assert set(range(40_000)) <= set(ids.tolist())
@@ -167,32 +168,40 @@ FIRST_CARDS = ["card-036", "card-002", "card-001"]
 FIRST_AMOUNTS = [803, 2508, 4340]
 
 
+def message(call):
+    """Return the message of the error that a call raises."""
+    with pytest.raises(SashError) as raised:
+        call()
+    return str(raised.value)
+
+
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"kind": "parcels"}, "kind: 'parcels' is not known; give one of payments, trips, sensors."),
-        ({"rows": "many"}, "rows: 'many' is no whole number from 1 to"),
-        ({"rows": 0}, "rows: 0 is no whole number from 1 to"),
-        ({"late": "1.5"}, "late: '1.5' is no number from 0 to 1; give one."),
-        ({"rate": "nan"}, "rate: 'nan' is no number from 0.001 to"),
-        ({"retrct": 0.1}, "retrct: the source demo has no such option; did you mean retract?"),
-        ({"colour": "red"}, "colour: the source demo has no such option; it has delay, delay_max"),
-        ({"delay_mean": "soon"}, "delay_mean: 'soon' is no duration; give one such as"),
-        ({"start": "noon"}, "start: 'noon' is no instant; give one such as 2026-01-01T00:00:00Z."),
-        ({"distance": 5, "delay": "fixed"}, "delay: 'fixed' cannot be used here, because distance fixes when"),
-        ({"distance": 5, "late": 1}, "late: 1.0 is not below 1; give a smaller share."),
-        ({"kind": "sensors", "rate": 5}, "rate: 5 cannot be used here, because each sensor gives 100 rows a second"),
-        ({"kind": "trips", "distance": 5}, "distance: 5 cannot be used here, because a trip is late by as long"),
-        ({"outage_for": "1m"}, "outage_for: '1m' cannot be used here, because there is no outage; give outage_every"),
-        ({"outage_every": "1m", "outage_for": "50s"}, "outage_for: 50 s is more than half of outage_every, 60 s"),
-        ({"retract_after": "1m"}, "retract_after: '1m' cannot be used here, because nothing is retracted"),
-        ({"rate": 1e6, "delay_max": "1h"}, "rate: 1e+06 events a second and delays of up to 3600 s put 36000"),
+        ({"kind": "parcels"}, "kind must be one of payments, trips, sensors, got 'parcels'."),
+        ({"rows": "many"}, "rows must be an integer from 1 to 9007199254740992, got 'many'."),
+        ({"rows": 0}, "rows must be an integer from 1 to 9007199254740992, got 0."),
+        ({"late": "1.5"}, "late must be a number from 0 to 1, got '1.5'."),
+        ({"rate": "nan"}, "rate must be a number from 0.001 to 1e+06, got 'nan'."),
+        ({"retrct": 0.1}, "unknown option retrct of the source demo; did you mean retract?"),
+        ({"colour": "red"}, "unknown option colour of the source demo; expected one of delay, delay_max"),
+        ({"delay_mean": "soon"}, message(lambda: nanoseconds("soon", "delay_mean"))),
+        ({"start": "noon"}, "start must be a timestamp such as 2026-01-01T00:00:00Z, got 'noon'."),
+        ({"distance": 5, "delay": "fixed"}, "delay cannot be used here: distance determines when each row arrives."),
+        ({"distance": 5, "late": 1}, "late must be less than 1, got 1.0."),
+        ({"kind": "sensors", "rate": 5}, "rate cannot be used here: each sensor sends 100 rows per second"),
+        ({"kind": "trips", "distance": 5}, "distance cannot be used here: a trip arrives when it ends."),
+        ({"outage_for": "1m"}, "outage_for cannot be used here: outages need outage_every."),
+        ({"outage_every": "1m", "outage_for": "50s"}, "outage_for must be at most half of outage_every, 60 s, got 50"),
+        ({"retract_after": "1m"}, "retract_after cannot be used here: retractions need retract."),
+        ({"rate": 1e6, "delay_max": "1h"}, "rate must keep at most 4194304 events in transit, got 36000"),
     ],
 )
 def test_wrong_options_are_named(options, said):
     with pytest.raises(SashError) as raised:
         demo(**options)
     assert str(raised.value).startswith(said)
+    assert raised.value.argument in options
 
 
 @pytest.fixture
@@ -219,7 +228,7 @@ def write(table, path, filetype):
 @pytest.mark.parametrize("filetype", ["parquet", "csv", "json"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_files_are_replayed_by_arrival(tmp_path, events, filetype, shuffle):
-    """Rows come by arrival whatever order the files hold them in, and any stretch is that stretch of all."""
+    """Rows come by arrival whatever order the files hold them in, and any range is that range of all."""
     rows = shuffled(events) if shuffle else events
     for part in range(3):
         write(rows.slice(part * 2_000, 2_000), tmp_path / f"part-{part}.{filetype}", filetype)
@@ -269,15 +278,15 @@ def test_replays_that_cannot_be(tmp_path, events):
     (tmp_path / "broken.csv").write_text('a,b\n1\n2,3,4\n"')
     path = str(tmp_path / "rows.parquet")
     cases = [
-        ({}, ArgumentError, "path: nothing was given"),
-        ({"path": str(tmp_path / "none*")}, ArgumentError, "path: there is no file at"),
-        ({"path": str(tmp_path)}, ArgumentError, "path: the files at"),
-        ({"path": str(tmp_path / "broken.csv")}, ArgumentError, "path: '"),
-        ({"path": path, "arrival": "when"}, ArgumentError, "arrival: there is no column 'when'; the files have ts,"),
-        ({"path": path, "speed": 2}, ArgumentError, "speed: it needs to know when rows arrived"),
-        ({"path": path, "speed": 2, "arrival": "id"}, KindError, "arrival: the column 'id' holds int64; a speed"),
-        ({"path": path, "speed": -1, "arrival": "arrival"}, ArgumentError, "speed: -1 is no speed-up; give a number"),
-        ({"path": path, "files": "xml"}, ArgumentError, "files: 'xml' is not known; give one of parquet, csv, json."),
+        ({}, ArgumentError, "path must be a file, a directory or a pattern such as data/*.parquet, got None."),
+        ({"path": str(tmp_path / "none*")}, ArgumentError, "path must be a file, a directory or a pattern, got '"),
+        ({"path": str(tmp_path)}, ArgumentError, "files must be set to parquet, csv or json, because the files at"),
+        ({"path": str(tmp_path / "broken.csv")}, ArgumentError, "path has an unreadable file, '"),
+        ({"path": path, "arrival": "when"}, ArgumentError, "arrival must name columns of the files, ts,"),
+        ({"path": path, "speed": 2}, ArgumentError, "speed needs the column of arrival times as the option arrival."),
+        ({"path": path, "speed": 2, "arrival": "id"}, KindError, "arrival must be a column of timestamps for a speed"),
+        ({"path": path, "speed": -1, "arrival": "arrival"}, ArgumentError, "speed must be a positive number"),
+        ({"path": path, "files": "xml"}, ArgumentError, "files must be one of parquet, csv, json, got 'xml'."),
     ]
     for options, kind, said in cases:
         with pytest.raises(kind) as raised:

@@ -41,7 +41,7 @@ def run(rows, place, **options):
 
 
 def test_demo_gives_the_events_in_a_batch_and_in_a_stream(sources, events, tmp_path):
-    """Available-now reads all rows in micro-batches of the asked size, a second run finds no more."""
+    """Available-now reads all rows in micro-batches of the given size, a second run finds no more."""
     source = {**OPTIONS, "rows_per_batch": "2500", "speed": "1"}
     batch = sources.read.format("demo").options(**source).load()
     assert in_order(batch.toArrow()) == in_order(events)
@@ -51,7 +51,7 @@ def test_demo_gives_the_events_in_a_batch_and_in_a_stream(sources, events, tmp_p
     assert in_order(sources.read.parquet(str(tmp_path / "out")).toArrow()) == in_order(events)
 
 
-def test_demo_goes_on_where_it_was_stopped(sources, events, tmp_path):
+def test_demo_resumes_where_it_was_stopped(sources, events, tmp_path):
     """A stream that fails and one that follows it from the checkpoint give each row once."""
     source = {**OPTIONS, "rows_per_batch": "1500"}
     stream = sources.readStream.format("demo").options(**source).load()
@@ -94,7 +94,7 @@ def test_replay_finds_its_schema_and_refuses_other_files(sources, events, tmp_pa
         run(stream, tmp_path)
 
 
-def test_a_pace_follows_the_clock_and_goes_on_from_where_it_stopped(monkeypatch):
+def test_a_pace_follows_the_clock_and_resumes_where_it_stopped(monkeypatch):
     """At a speed-up of 60 a second hands out a minute of arrivals, counted from the first row of this run."""
     events, clock = demo(rows=100_000), [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -123,10 +123,10 @@ def test_limits_are_kept():
 
 
 def test_a_checkpoint_of_other_events_is_refused():
-    """More rows of the same events go on; another seed would go on with rows that never came before."""
+    """More rows of the same events resume; another seed would resume with rows that never came before."""
     offset = RowStreamReader(demo(rows=10), Pace(None, 5, 2)).initialOffset()
     assert len(RowStreamReader(demo(rows=20), Pace(None, 5, 2)).partitions(offset, {**offset, "row": 20})) == 1
-    with pytest.raises(CorruptStateError, match="give the same options and files, or a new checkpoint"):
+    with pytest.raises(CorruptStateError, match="use the same options and files, or a new checkpoint"):
         RowStreamReader(demo(rows=10, seed=1), Pace(None, 5, 2)).partitions(offset, offset)
 
 
@@ -147,13 +147,13 @@ def test_a_paced_stream_runs(sources):
 @pytest.mark.parametrize(
     "source, options, said",
     [
-        ("demo", {"kind": "parcels"}, "kind: 'parcels' is not known; give one of payments, trips, sensors."),
-        ("demo", {"row": "1"}, "row: the source demo has no such option; did you mean rows?"),
-        ("demo", {"rows_per_batch": "0"}, "rows_per_batch: '0' is no whole number from 1 to"),
+        ("demo", {"kind": "parcels"}, "kind must be one of payments, trips, sensors, got 'parcels'."),
+        ("demo", {"row": "1"}, "unknown option row of the source demo; did you mean rows?"),
+        ("demo", {"rows_per_batch": "0"}, "rows_per_batch must be an integer from 1 to"),
         (
             "replay",
             {"path": "/nowhere"},
-            "path: there is no file at '/nowhere'; give a file, a directory or a pattern.",
+            "path must be a file, a directory or a pattern, got '/nowhere', which matches no file.",
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_wrong_options_are_named_when_the_source_is_opened(sources, source, opti
 
 
 def test_events_that_never_end_need_a_stream_that_does_not_either(sources, tmp_path):
-    with pytest.raises(AnalysisException, match="rows: without a number of rows the events never end"):
+    with pytest.raises(AnalysisException, match=r"rows must be set for .*, because the events are endless"):
         sources.read.format("demo").load().count()
-    with pytest.raises(StreamingQueryException, match="rows: without a number of rows the events never end"):
+    with pytest.raises(StreamingQueryException, match=r"rows must be set for .*, because the events are endless"):
         run(sources.readStream.format("demo").load(), tmp_path)

@@ -1,1 +1,1 @@
-"""The pipeline file: what it may say, how it is read, and what is wrong with it."""
+"""The pipeline file: its keys, how it is read, and the mistakes in it."""

@@ -1,4 +1,4 @@
-"""What a pipeline file is made of: its tables and keys, and what each of them may be."""
+"""The tables and keys of a pipeline file, and the values that each of them accepts."""
 
 from collections.abc import Callable
 from datetime import date, time
@@ -7,59 +7,69 @@ from typing import Annotated, Any, Literal
 from sash.durations import listed, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
 from sash.keyed.spec import Asked
+from sash.monoid import Monoid
 from sash.pipeline.config.aggregate_syntax import aggregate
-from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, after_its_name
+from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
 from sash.pipeline.config.toml_lines import Path
 
 try:
-    from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+    from pydantic import (
+        AfterValidator,
+        BaseModel,
+        BeforeValidator,
+        ConfigDict,
+        Field,
+        PlainValidator,
+        ValidationError,
+        ValidationInfo,
+    )
 except ImportError as error:
     raise UnsupportedError(
-        'Pipeline files need pydantic, which is not installed; run pip install "sash[cli,spark]".'
+        'Pipeline files need pydantic, which is not installed: pip install "sash[cli,spark]".'
     ) from error
 
 __all__ = ["TABLES", "Part", "Pipeline", "ValidationError"]
 
 
-def _told(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Give a check whose refusals pydantic collects: it takes a ValueError and no other."""
+def _collected(check: Callable[[Any, str], Any]) -> Callable[[Any, ValidationInfo], Any]:
+    """Return a validator that calls `check(value, key)` and raises ValueError, which pydantic collects."""
 
-    def checked(value: Any) -> Any:
+    def validator(value: Any, info: ValidationInfo) -> Any:
         try:
-            return check(value)
+            return check(value, str(info.field_name))
         except SashError as error:
-            raise ValueError(after_its_name(error)[1]) from error
+            raise ValueError(str(error)) from error
 
-    return checked
+    return validator
 
 
-def _duration(value: str) -> str:
-    if nanoseconds(value, "it") < 0:
-        raise ArgumentError(f"{shown(value)} is negative; give a duration that is not.")
+def _duration(value: str, key: str) -> str:
+    if nanoseconds(value, key) < 0:
+        raise ArgumentError(f"{key} must not be negative, got {shown(value)}.", argument=key)
     return value
 
 
-def _size(value: Any) -> Any:
-    """Check a size as far as that goes without the column of times: a duration, or a number where times are numbers."""
+def _size(value: Any, key: str) -> Any:
+    """Check a size without the time column: a duration, or a number where times are numbers."""
     if not isinstance(value, int) or isinstance(value, bool):
-        nanoseconds(value, "it")
+        nanoseconds(value, key)
     return value
 
 
-def _aggregate(value: Any) -> Any:
+def _aggregate(value: Any, key: str) -> Monoid:
     if not isinstance(value, str):
-        raise ArgumentError(f'{shown(value)} is no text; give a call such as "sum(amount)".')
+        raise ArgumentError(f'must be a call such as "sum(amount)", got {shown(value)}.', argument=key)
     return aggregate(value)
 
 
 def _flat(options: Any) -> Any:
-    """Give options whose names hold dots, which TOML takes for tables unless they are quoted, and instants as text."""
+    """Return options with dotted names, which TOML reads as tables unless they are quoted, and instants as text."""
     if not isinstance(options, dict):
         return options
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": given for inner, given in _flat(value).items()}
+            flat |= {f"{name}.{inner}": option for inner, option in _flat(value).items()}
         else:
             flat[name] = value.isoformat() if isinstance(value, (date, time)) else value
     return flat
@@ -69,14 +79,17 @@ def _name_or_names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Duration = Annotated[str, AfterValidator(_told(_duration))]
-Size = Annotated[Any, PlainValidator(_told(_size))]
+Duration = Annotated[str, AfterValidator(_collected(_duration))]
+Size = Annotated[Any, PlainValidator(_collected(_size))]
 Names = Annotated[list[str], BeforeValidator(_name_or_names)]
 Flat = Annotated[dict[str, Any], BeforeValidator(_flat)]
 
 
+_SPARK_ONLY = ("buckets", "cache_bytes")
+
+
 class Part(BaseModel):
-    """A table of the file: nothing in it that is not known, nothing turned into another type."""
+    """A table of the file: unknown keys are refused, and no value is converted to another type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
@@ -93,14 +106,14 @@ class Source(Part):
 
 
 class Step(Part):
-    """One thing that is done with rows before they are aggregated."""
+    """A transformation of rows before they are aggregated."""
 
     where: str | None = None
     select: Names | None = None
 
 
 class Quarantine(Part):
-    """What becomes of rows that cannot be used."""
+    """Which rows are set aside, and where to."""
 
     path: str | None = None
     ahead: Duration | None = None
@@ -109,12 +122,12 @@ class Quarantine(Part):
 
 
 class Rolling(Part):
-    """The words of `sash.spark.rolling`."""
+    """The arguments of `sash.spark.rolling`."""
 
     keys: Names = []
-    time: str = Field(description="the column that says when a row happened")
+    time: str = Field(description="the column of event times")
     windows: Annotated[list[Size], BeforeValidator(listed)] = Field(description='sizes, as in ["1h", "24h"]')
-    aggs: dict[str, Annotated[Any, PlainValidator(_told(_aggregate))]] = Field(
+    aggs: dict[str, Annotated[Any, PlainValidator(_collected(_aggregate))]] = Field(
         description='aggregates by name, as in total = "sum(amount)"'
     )
     per: Literal["event"] = "event"
@@ -132,21 +145,20 @@ class Rolling(Part):
     buckets: int | None = None
     cache_bytes: int | None = None
 
-    def words(self) -> dict[str, Any]:
-        """Give the words of the call."""
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the call."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     @property
-    def asked(self) -> Asked:
-        """What is asked, in the words that all engines share."""
-        words = self.words()
-        return Asked.of(**{name: words[name] for name in words if name not in ("buckets", "cache_bytes")})
+    def spec(self) -> Asked:
+        """The arguments that all engines share, checked."""
+        return Asked.of(**{name: value for name, value in self.arguments().items() if name not in _SPARK_ONLY})
 
 
 class Sink(Part):
     """Where results go."""
 
-    format: str = Field(description='a format of Spark\'s, "console" or "upsert"')
+    format: str = Field(description='a Spark format, "console" or "upsert"')
     path: str | None = None
     table: str | None = None
     mode: Literal["append", "overwrite", "error", "ignore"] = "append"
@@ -154,14 +166,14 @@ class Sink(Part):
 
 
 class Cluster(Part):
-    """The Spark that runs it."""
+    """The Spark session to start."""
 
     master: str | None = None
     conf: Flat = {}
 
 
 class View(Part):
-    """What the live view draws."""
+    """Settings of the live view."""
 
     column: str | None = None
 
@@ -183,9 +195,9 @@ class Pipeline(Part):
     view: View = View()
     origin: Origin = Field(default=Origin(), exclude=True, repr=False)
 
-    def mistake(self, path: Path, said: str) -> PipelineFileError:
-        """Give the error that tells of a mistake found later, with its line."""
-        return self.origin.error([Mistake(path, said)])
+    def mistake(self, path: Path, message: str) -> PipelineFileError:
+        """Return the error for a mistake at a key, with its line."""
+        return self.origin.error([Mistake(path, message)])
 
 
 TABLES: dict[str, type[Part]] = {

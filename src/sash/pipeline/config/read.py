@@ -1,7 +1,7 @@
-"""The pipeline file: one TOML file that says where rows come from, what is made of them, and where it goes.
+"""Reading a pipeline file: one TOML file with a source, the windows to compute, and a sink.
 
-`read` and `parse` give a `Pipeline` or tell all mistakes at once, each with its line. What needs Spark (columns, the
-format of a source) is checked when the DataFrames are built, in `sash.pipeline.run.dataframes`, with the same lines.
+`read` and `parse` return a `Pipeline` or raise an error that lists all mistakes, each with its line. What needs Spark
+(columns, the format of a source) is checked when the DataFrames are built, in `sash.pipeline.run.dataframes`.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 from sash.errors import SashError
 from sash.pipeline.config import rules, toml_lines
-from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, after_its_name, in_words
+from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, message_of, unknown_key
 from sash.pipeline.config.model import TABLES, Part, Pipeline, ValidationError
 
 __all__ = ["Pipeline", "PipelineFileError", "override", "parse", "read"]
@@ -23,73 +23,73 @@ _SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", 
 
 
 def read(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Pipeline:
-    """Give the pipeline of a file; `overrides` are such as "rolling.lateness=1 hour" and come before what it says."""
+    """Return the pipeline of a file; `overrides` such as "rolling.lateness=1 hour" replace its values."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise PipelineFileError(f"{path}: it is no text in UTF-8, so no pipeline file; give a TOML file.") from None
+        raise PipelineFileError(f"{path}: not a UTF-8 text file; expected a TOML file.") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise PipelineFileError(f"{path}: {reason}; give the path of a pipeline file, or make one: sash new.") from None
+        raise PipelineFileError(f"{path}: {reason}; `sash new` writes a pipeline file.") from None
     return parse(text, str(path), overrides)
 
 
 def parse(text: str, name: str = "pipeline.toml", overrides: Sequence[str] = ()) -> Pipeline:
-    """Give the pipeline that a text describes, or tell all that is wrong with it."""
+    """Return the pipeline that a text describes, or raise an error that lists all mistakes."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PipelineFileError(_syntax(text, name, str(error))) from None
-    changed = tuple(override(data, given) for given in overrides)
-    origin = Origin(name, toml_lines.lines_of(text), changed)
-    mistakes = [*rules.crossed(data), *_shapes(data)]
+    overridden = tuple(override(data, setting) for setting in overrides)
+    origin = Origin(name, toml_lines.lines_of(text), overridden)
+    mistakes = [*rules.conflicts(data), *_invalid(data)]
     if mistakes:
         raise origin.error(mistakes)
     pipeline = Pipeline.model_validate({"name": Path(name).stem, **data, "origin": origin})
     try:
-        _ = pipeline.rolling.asked
+        _ = pipeline.rolling.spec
     except SashError as error:
-        argument, said = after_its_name(error)
-        raise pipeline.mistake(("rolling", argument) if argument else ("rolling",), said) from error
+        path = ("rolling",) if error.argument is None else ("rolling", error.argument)
+        raise pipeline.mistake(path, str(error)) from error
     return pipeline
 
 
-def override(data: dict[str, Any], given: str) -> toml_lines.Path:
-    """Put a value such as "sink.path=out" where it belongs, and give the path of its key."""
-    key, equals, value = given.partition("=")
+def override(data: dict[str, Any], setting: str) -> toml_lines.Path:
+    """Set a value such as "sink.path=out" in place, and return the path of its key."""
+    key, equals, value = setting.partition("=")
     try:
         (parts,) = _paths(tomllib.loads(f"{key.strip()} = 0"))
     except (tomllib.TOMLDecodeError, ValueError):
         parts = ()
     if not equals or not parts:
-        raise PipelineFileError(f"--set {given}: it is no key with a value; give one such as rolling.lateness=1h.")
+        raise PipelineFileError(f"--set {setting}: must have the form KEY=VALUE, as in rolling.lateness=1h.")
     place: Any = data
     path: list[str | int] = []
     for part in parts[:-1]:
         path.append(int(part) if isinstance(place, list) and part.isdigit() else part)
-        place = _entered(place, path[-1], given)
+        place = _entered(place, path[-1], setting)
     last: str | int = int(parts[-1]) if isinstance(place, list) and parts[-1].isdigit() else parts[-1]
-    _entered(place, last, given, holds=False)
+    _entered(place, last, setting, holds=False)
     place[last] = _plain(value.strip())
     return (*path, last)
 
 
-def _entered(place: Any, part: str | int, given: str, *, holds: bool = True) -> Any:
-    """Go into a table or an array, into a new table where there is none."""
+def _entered(place: Any, part: str | int, setting: str, *, holds: bool = True) -> Any:
+    """Return the value at a key or index, a new table where there is none."""
     if isinstance(place, dict):
         return place.setdefault(part, {}) if holds else place
     if isinstance(place, list) and isinstance(part, int) and part < len(place):
         return place[part]
-    raise PipelineFileError(f"--set {given}: there is nothing at {part} that could be set; give a key of the file.")
+    raise PipelineFileError(f"--set {setting}: {part} is not a key of a table or an index of an array in the file.")
 
 
 def _plain(value: str) -> Any:
-    """Give a value as TOML has it, and as text where it is none: 1h needs no quotes here."""
+    """Return a value parsed as TOML, or as text where it is not valid TOML: 1h needs no quotes here."""
     try:
-        found = tomllib.loads(f"value = {value}")["value"]
+        parsed = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return value
-    return value if isinstance(found, (date, time)) else found
+    return value if isinstance(parsed, (date, time)) else parsed
 
 
 def _paths(data: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -100,41 +100,42 @@ def _paths(data: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             yield (name,)
 
 
-def _syntax(text: str, name: str, said: str) -> str:
-    found = _SYNTAX.fullmatch(said)
-    if found is None:
-        return f"{name}: {said}."
-    line = int(found[2]) if found[2] else len(text.splitlines())
-    return f"{name}:{line}: this is no TOML: {found[1][:1].lower()}{found[1][1:]}."
+def _syntax(text: str, name: str, message: str) -> str:
+    """Return the error for text that is not TOML, with its line: before Python 3.14 only tomllib's message has it."""
+    parts = _SYNTAX.fullmatch(message)
+    if parts is None:
+        return f"{name}: invalid TOML: {message}."
+    line = int(parts[2]) if parts[2] else len(text.splitlines())
+    return f"{name}:{line}: invalid TOML: {parts[1]}."
 
 
-def _shapes(data: dict[str, Any]) -> Iterator[Mistake]:
-    """Give what pydantic finds."""
+def _invalid(data: dict[str, Any]) -> Iterator[Mistake]:
+    """Yield the mistakes that pydantic finds."""
     if "origin" in data:
-        yield Mistake(("origin",), "there is no such key; leave it out.")
+        yield Mistake(("origin",), unknown_key("origin", _keys(Pipeline)))
         return
     try:
         Pipeline.model_validate(data)
     except ValidationError as error:
-        for found in error.errors():
-            path = tuple(found["loc"])
-            model, wanted = _described(path)
-            yield Mistake(path, in_words(found, wanted, _keys(model)))
+        for details in error.errors():
+            path = tuple(details["loc"])
+            model, purpose = _described(path)
+            yield Mistake(path, message_of(details, purpose, _keys(model)))
 
 
 def _described(path: toml_lines.Path) -> tuple[type[Part] | None, str | None]:
-    """Give the table that a key stands in, and what the key is for."""
+    """Return the table that a key belongs to, and what the key is for."""
     model: type[Part] | None = Pipeline
-    wanted = None
+    purpose = None
     for place, part in enumerate(path):
         if isinstance(part, int) or model is None:
             continue
         by_name = {field.alias or name: field for name, field in model.model_fields.items()}
         field = by_name.get(part)
-        wanted = field.description if field is not None else None
+        purpose = field.description if field is not None else None
         if place < len(path) - 1:
             model = TABLES.get(part) if model is Pipeline else None
-    return model, wanted
+    return model, purpose
 
 
 def _keys(model: type[Part] | None) -> list[str]:

@@ -1,60 +1,60 @@
 """The pipeline file that `sash new` writes."""
 
 STARTER = """\
-# A pipeline: where rows come from, what is made of them, and where it goes. It runs as it is, on made-up payments:
-#     sash check pipeline.toml          what it would do
-#     sash run pipeline.toml            a live view; Ctrl-C stops, and the same command goes on
-#     sash run pipeline.toml --once     takes what there is, and ends
-# Paths are relative to the directory that it is run in. All keys: docs/pipeline.md.
+# A pipeline: a source of rows, the windows to compute, and a sink for the results. It runs as is, on made-up payments:
+#     sash check pipeline.toml          validate it, without reading any rows
+#     sash run pipeline.toml            run it with a live view; Ctrl-C stops, the same command resumes
+#     sash run pipeline.toml --once     process the available data, then exit
+# Paths are relative to the working directory. All keys: docs/pipeline.md.
 
 name = "payments"
-mode = "streaming"                      # or "available-now": what there is, then end; or "batch": no checkpoint needed
-checkpoint = "out/checkpoint"           # where a stream keeps its state; a new file needs a new one
-# trigger = "10 seconds"                # how often a micro-batch begins; without it as soon as the last one ended
-# finish = true                         # with "available-now": what waits for the watermark comes out at the end
+mode = "streaming"                      # or "available-now": process the available data, then exit; or "batch"
+checkpoint = "out/checkpoint"           # where a stream keeps its state; each pipeline needs its own
+# trigger = "10 seconds"                # how often a micro-batch starts; default: when the last one ends
+# finish = true                         # with "available-now": also emit what still waits for the watermark
 
 [source]
-format = "demo"                         # any format of Spark's ("json", "kafka", "delta"), "replay", or "table"
+format = "demo"                         # any Spark format ("json", "kafka", "delta"), "replay", or "table"
 # path = "in/"                          # for formats that read files
 # schema = "card string, ts timestamp, amount double"
-watermark = "1 minute"                  # how far behind the newest row the watermark stands
+watermark = "1 minute"                  # how far the watermark is behind the newest row
 
-[source.options]                        # whatever the format takes; these are the demo's
+[source.options]                        # options of the format; these are for "demo"
 kind = "payments"
 keys = 50
-rate = 20                               # events a second; 10% of them come late
+rate = 20                               # events per second; 10% of them arrive late
 rows = 50_000
 rows_per_batch = 10_000
-speed = 120                             # how much faster than they happened
+speed = 120                             # replay speed: 120 times faster than real time
 
-# [[steps]]                             # any number of them, each a `where` or a `select`, in SQL
+# [[steps]]                             # any number of steps, each a `where` or a `select` in SQL
 # where = "amount > 100"
 
-[quarantine]                            # rows that cannot be used are counted, and set aside here as Parquet
+[quarantine]                            # rows that cannot be used are counted, and written here as Parquet
 path = "out/quarantine"
-ahead = "1 hour"                        # a row dated later than this would move the watermark for good ...
-ahead_of = "arrival"                    # ... later than this column; without it, than the clock
+ahead = "1 hour"                        # rows this far in the future are set aside: they would move the watermark ...
+ahead_of = "arrival"                    # ... compared with this column; default: the clock
 
-[rolling]                               # the words of sash.spark.rolling
+[rolling]                               # the arguments of sash.spark.rolling
 keys = ["card"]
 time = "ts"
 windows = ["5m", "1h"]
-every = "1 minute"                      # a result for each key and minute; without it, for each row
-emit = "update"                         # shown when the watermark comes, revised when late rows do; or "final"
-lateness = "15 minutes"                 # how much longer late rows still count
+every = "1 minute"                      # one result per key and minute; default: one per row
+emit = "update"                         # emitted at the watermark, revised when late rows arrive; or "final"
+lateness = "15 minutes"                 # how long after the watermark late rows still count
 
-[rolling.aggs]                          # columns first, then parameters; docs/monoids.md has them all
+[rolling.aggs]                          # columns first, then parameters; all aggregates: docs/monoids.md
 n = "count()"
 total = "sum(amount)"
 top = "max(amount)"
 
 [sink]
-format = "upsert"                       # keeps the latest revision of each result; or any format of Spark's, "console"
+format = "upsert"                       # keeps the latest revision of each result; or any Spark format, or "console"
 path = "out/results"
 
 [spark]
 master = "local[2]"
 
 [view]
-column = "total_1h"                     # what the live view draws
+column = "total_1h"                     # the column that the live view plots
 """

@@ -1,7 +1,7 @@
-"""Where the keys of a TOML text stand: the line of every key and every element, which `tomllib` does not tell.
+"""The line of every key and array element of a TOML text, which `tomllib` does not report.
 
-`lines_of` is for text that `tomllib` has read already, so nothing is checked here and nothing is turned into values,
-quoted keys aside. A path is made of keys and, for arrays, of places: ("rolling", "windows", 1).
+`lines_of` takes text that `tomllib` has parsed already: it validates nothing and, quoted keys aside, parses no values.
+A path consists of keys and, for arrays, indices: ("rolling", "windows", 1).
 """
 
 import re
@@ -14,7 +14,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _GAP = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SCALAR = re.compile(r"[^,\]}\n#]*")
-# A multi-line string ends with its last three quotes: up to two more may stand before them.
+# A multi-line string ends with its last three quotes: up to two more may precede them.
 _STRINGS = {
     '"""': re.compile(r'"""(?:\\.|[^\\])*?"""(?:"{0,2})', re.DOTALL),
     "'''": re.compile(r"'''.*?'''(?:'{0,2})", re.DOTALL),
@@ -24,10 +24,10 @@ _STRINGS = {
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    r"""Give the line, from 1, of every key, table and array element of a TOML text.
+    r"""Return the line, from 1, of every key, table and array element of a TOML text.
 
-    >>> found = lines_of('[a]\nb = [1,\n  2]\n[[c]]\nd = {e = 1}')
-    >>> found["a", "b", 1], found["c", 0], found["c", 0, "d", "e"]
+    >>> lines = lines_of('[a]\nb = [1,\n  2]\n[[c]]\nd = {e = 1}')
+    >>> lines["a", "b", 1], lines["c", 0], lines["c", 0, "d", "e"]
     (3, 4, 5)
     """
     scanner = _Scanner(text)
@@ -36,7 +36,7 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def line_of(lines: dict[Path, int], path: Path) -> int:
-    """Give the line of a key, or of the table it is missing from.
+    """Return the line of a key, or that of the table it is missing from.
 
     >>> line_of({("a",): 3, ("a", "b"): 4}, ("a", "c"))
     3
@@ -48,29 +48,29 @@ def line_of(lines: dict[Path, int], path: Path) -> int:
 
 
 def shown_path(path: Path) -> str:
-    """Give a path as people write it.
+    """Return a path as TOML writes it, with indices in brackets.
 
     >>> shown_path(("rolling", "windows", 1)), shown_path(("spark", "conf", "spark.ui.port"))
     ('rolling.windows[1]', 'spark.conf."spark.ui.port"')
     """
-    shown = ""
+    text = ""
     for part in path:
         if isinstance(part, int):
-            shown += f"[{part}]"
+            text += f"[{part}]"
         else:
-            shown += ("." if shown else "") + (part if _BARE.fullmatch(part) else f'"{part}"')
-    return shown
+            text += ("." if text else "") + (part if _BARE.fullmatch(part) else f'"{part}"')
+    return text
 
 
 class _Scanner:
-    """A walk over a TOML text that remembers where it is."""
+    """A scanner over a TOML text that records the line of each key."""
 
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.lines: dict[Path, int] = {}
-        self._tables: dict[Path, int] = {}  # arrays of tables, and how many they have
-        self._counted = (0, 1)  # a place and its line, from which lines are counted on
+        self._tables: dict[Path, int] = {}  # arrays of tables, and their lengths
+        self._counted = (0, 1)  # a position and its line, to count from
 
     def document(self) -> None:
         table: Path = ()
@@ -95,7 +95,7 @@ class _Scanner:
         return self._inside(path, line)
 
     def _inside(self, path: Path, line: int) -> Path:
-        """Give the path of a table, of an array of them that of the last, and remember where it began."""
+        """Return the path of a table, or of the last table of an array, and record where it begins."""
         self.lines.setdefault(path, line)
         if path in self._tables:
             path = (*path, self._tables[path] - 1)
@@ -112,7 +112,7 @@ class _Scanner:
         self._value(path)
 
     def _key(self) -> Iterator[tuple[str, int]]:
-        """Give the parts of a key that may be dotted, and leave off at what follows it."""
+        """Yield the parts of a key, which may be dotted, and stop at what follows it."""
         while True:
             self._skip(_GAP)
             line = self._line()

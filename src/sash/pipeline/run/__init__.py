@@ -1,1 +1,1 @@
-"""A pipeline at work on Spark: its DataFrames, its sinks, and the run itself."""
+"""Running a pipeline on Spark: its DataFrames, its sinks, and the run itself."""

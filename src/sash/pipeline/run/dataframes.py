@@ -1,11 +1,11 @@
-"""A pipeline as DataFrames: source, steps, quarantine, watermark, rolling; of a stream and of a batch alike.
+"""A pipeline as DataFrames: source, steps, quarantine, watermark, rolling; for streams and batches alike.
 
-Nothing runs here. What Spark or `sash.spark.rolling` refuse is told with the line of the key that it is about.
+Nothing runs here. Errors of Spark and `sash.spark.rolling` are reported with the line of the key they are about.
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,107 +16,150 @@ from pyspark.sql.types import NumericType, StringType, StructType
 
 from sash import durations
 from sash.errors import ArgumentError, SashError, shown
-from sash.pipeline.config.errors import Mistake, PipelineFileError, after_its_name
+from sash.pipeline.config.errors import Mistake, PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.config.toml_lines import Path
 from sash.pipeline.run import quarantine
-from sash.pipeline.run.error_text import told
+from sash.pipeline.run.error_text import cause_of, condition_of
 from sash.pipeline.run.quarantine import MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
 
-OURS = ("demo", "replay")
-_RECORDS = ("csv", "json", "xml")  # formats that can tell what they could not read
-_SIGNS = {"PATH_NOT_FOUND": "path", "DATA_SOURCE_NOT_FOUND": "format", "TABLE_OR_VIEW_NOT_FOUND": "table"}
-_NOT_THEIRS = re.compile(f",? ?`{MALFORMED}`")  # a column of ours, which Spark suggests among others
+BUILT_IN_SOURCES = ("demo", "replay")
+_RECORDS = ("csv", "json", "xml")  # formats that return the text of malformed records
+_KEY_OF_CONDITION = {"PATH_NOT_FOUND": "path", "DATA_SOURCE_NOT_FOUND": "format", "TABLE_OR_VIEW_NOT_FOUND": "table"}
 _ABSOLUTE = re.compile(r"/|[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
 class Frames:
-    """What a pipeline is made of, and what counts while it runs: observations of a batch, none of a stream."""
+    """The DataFrames of a pipeline, and the observations that count its rows; a stream has none."""
 
     source: DataFrame
     rows: DataFrame
     results: DataFrame
-    drawn: str | None
-    observed: dict[str, Observation]
+    plotted: str | None
+    observations: dict[str, Observation]
 
 
 def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finishing: bool = False) -> Frames:
-    """Build the DataFrames of a pipeline, or refuse it before anything runs."""
+    """Return the DataFrames of a pipeline, or raise an error for its mistakes before anything runs."""
     names: dict[str, Any] = {name: name if streaming else Observation(name) for name in ("quarantine", "results")}
     source = source_of(pipeline, spark, streaming=streaming)
     stepped = _stepped(pipeline, source)
     _require_columns(pipeline, [name for name in stepped.columns if name != MALFORMED])
-    with _blamed(pipeline, ("quarantine",)):
-        rows = quarantine.kept(quarantine.counted(stepped, pipeline, names["quarantine"]), pipeline)
+    with _reported_at(pipeline, ("quarantine",)):
+        rows = quarantine.usable(quarantine.counted(stepped, pipeline, names["quarantine"]), pipeline)
     if streaming:
-        rows = _watched(pipeline, rows, spark, finishing)
+        rows = _with_watermark(pipeline, rows, spark, finishing)
     try:
-        results = rolling(rows, **pipeline.rolling.words())
+        results = rolling(rows, **pipeline.rolling.arguments())
     except SashError as error:
-        argument, said = after_its_name(error)
-        raise pipeline.mistake(_path_of(pipeline, argument, said), said.replace("df has", "the rows have")) from error
-    drawn = drawn_column(pipeline, results.schema)
-    observed = {} if streaming else names
-    return Frames(source, rows, _observed(pipeline, results, drawn, names["results"]), drawn, observed)
+        raise pipeline.mistake(_rolling_key(pipeline, error), str(error)) from error
+    plotted = plotted_column(pipeline, results.schema)
+    observations = {} if streaming else names
+    return Frames(source, rows, _observed(pipeline, results, plotted, names["results"]), plotted, observations)
 
 
 # --- the source -----------------------------------------------------------------------------------
 
 
 def source_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool) -> DataFrame:
-    """Give the rows as they come."""
+    """Return the rows of the source."""
     source = pipeline.source
-    reader: Any = spark.readStream if streaming else spark.read
     options = {name: text_of(value) for name, value in source.options.items()}
-    if source.format in OURS:
-        from sash.pipeline.sources import spark_source  # which older versions of pyspark lack the means for
+    schema, corrupt = None, None
+    if source.columns is not None and source.table is None:
+        with _reported_at(pipeline, ("source", "schema")):
+            schema = _columns(source.columns)
+        schema, corrupt = _with_corrupt(schema, source.format, options)
+    if source.format in BUILT_IN_SOURCES:
+        from sash.pipeline.sources import spark_source  # needs a newer pyspark than the rest
 
         spark_source.register(spark)
-    with _blamed(pipeline, ("source",), options):
-        if source.table is not None:
-            rows: DataFrame = reader.options(**options).table(source.table)
-            return rows
-        corrupt = None
-        if source.columns is not None:
-            with _blamed(pipeline, ("source", "schema")):
-                schema = _columns(source.columns)
-            schema, corrupt = _with_corrupt(schema, source.format, options)
-            reader = reader.schema(schema)
-        reader = reader.format(source.format).options(**options)
-        df: DataFrame = reader.load() if source.path is None else reader.load(placed(source.path))
+    try:
+        df = _loaded(pipeline, spark.readStream if streaming else spark.read, schema, options)
+    except Exception as error:
+        raise _source_mistake(pipeline, schema, options, error) from error
     return df if corrupt is None else df.withColumnRenamed(corrupt, MALFORMED)
 
 
+def _loaded(pipeline: Pipeline, reader: Any, schema: StructType | None, options: dict[str, str]) -> DataFrame:
+    source = pipeline.source
+    reader = reader.options(**options)
+    if source.table is not None:
+        rows: DataFrame = reader.table(source.table)
+        return rows
+    if schema is not None:
+        reader = reader.schema(schema)
+    reader = reader.format(source.format)
+    df: DataFrame = reader.load() if source.path is None else reader.load(absolute(source.path))
+    return df
+
+
+def _source_mistake(
+    pipeline: Pipeline, schema: StructType | None, options: dict[str, str], error: Exception
+) -> PipelineFileError:
+    """Return an error of a source as a mistake at the key that it is about."""
+    refusal = _refusal(pipeline, schema, options)
+    if refusal is not None:
+        return pipeline.mistake(_source_key(pipeline, refusal.argument), str(refusal))
+    key = _KEY_OF_CONDITION.get(str(condition_of(error)))
+    return pipeline.mistake(("source",) if key is None else ("source", key), cause_of(error))
+
+
+def _source_key(pipeline: Pipeline, argument: str | None) -> Path:
+    """Return the key that an option of a built-in source comes from."""
+    for name in pipeline.source.options:
+        if name.lower() == argument:
+            return "source", "options", name
+    return ("source", argument) if argument in ("path", "schema") else ("source",)
+
+
+def _refusal(pipeline: Pipeline, schema: StructType | None, options: dict[str, str]) -> SashError | None:
+    """Return the error of a built-in source, raised again in this process: through Spark it comes as text only."""
+    source = pipeline.source
+    if source.format not in BUILT_IN_SOURCES:
+        return None
+    from sash.pipeline.sources import spark_source
+
+    try:
+        location = {} if source.path is None else {"path": absolute(source.path)}
+        spark_source.check(source.format, {**options, **location}, schema)
+    except SashError as error:
+        return error
+    return None
+
+
 def _columns(text: str) -> StructType:
-    found = StructType.fromDDL(text)
-    if not isinstance(found, StructType):
-        raise ArgumentError(f'{shown(text)} names no columns; give them, as in "card string, at timestamp".')
-    return found
+    schema = StructType.fromDDL(text)
+    if not isinstance(schema, StructType):
+        raise ArgumentError(
+            f'schema must name columns, as in "card string, at timestamp", got {shown(text)}.', argument="schema"
+        )
+    return schema
 
 
 def _with_corrupt(schema: StructType, kind: str | None, options: dict[str, str]) -> tuple[StructType, str | None]:
-    """Have malformed records come with their text, unless the file says otherwise what becomes of them."""
-    given = {name.lower(): value for name, value in options.items()}
-    name = given.get("columnnameofcorruptrecord", "_corrupt_record")
-    if kind not in _RECORDS or given.get("mode", "PERMISSIVE").upper() != "PERMISSIVE" or name in schema.names:
+    """Add a column with the text of malformed records, unless the options handle those already."""
+    lower = {name.lower(): value for name, value in options.items()}
+    name = lower.get("columnnameofcorruptrecord", "_corrupt_record")
+    if kind not in _RECORDS or lower.get("mode", "PERMISSIVE").upper() != "PERMISSIVE" or name in schema.names:
         return schema, None
     options["columnNameOfCorruptRecord"] = name
     if kind == "csv":
-        # A reader of some columns would not see what is wrong with the others.
+        # A reader of some columns would not notice errors in the others.
         options.setdefault("columnPruning", "false")
     return StructType(schema.fields).add(name, StringType()), name
 
 
-def placed(path: str) -> str:
-    """Give a path that means the same wherever Spark runs: a relative one is relative to the working directory."""
+def absolute(path: str) -> str:
+    """Return a path that is the same wherever Spark runs: a relative one starts from the working directory."""
     return path if _ABSOLUTE.match(path) else os.path.abspath(path)
 
 
 def text_of(value: Any) -> str:
-    """Give an option as Spark takes it."""
+    """Return the text of an option, as Spark expects it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -124,30 +167,42 @@ def text_of(value: Any) -> str:
 
 
 def _stepped(pipeline: Pipeline, df: DataFrame) -> DataFrame:
-    """Apply the steps; malformed records go around them, for their columns are null and say nothing."""
-    marked = MALFORMED in df.columns
+    """Apply the steps; malformed records bypass them, because their columns are null."""
     for place, step in enumerate(pipeline.steps):
         if step.where is not None:
-            with _blamed(pipeline, ("steps", place, "where")):
-                condition = F.expr(step.where)
-                df = df.filter(condition | F.col(MALFORMED).isNotNull() if marked else condition)
+            with _reported_at(pipeline, ("steps", place, "where")):
+                df = _filtered(df, step.where)
         else:
-            with _blamed(pipeline, ("steps", place, "select")):
-                chosen = df.selectExpr(*(step.select or []))
-                lost = marked and MALFORMED not in chosen.columns
-                df = df.selectExpr(*(step.select or []), MALFORMED) if lost else chosen
+            with _reported_at(pipeline, ("steps", place, "select")):
+                df = _selected(df, step.select or [])
     return df
 
 
-def _watched(pipeline: Pipeline, rows: DataFrame, spark: SparkSession, finishing: bool) -> DataFrame:
-    """Give a stream its watermark, and its end where it is to have one."""
+def _filtered(df: DataFrame, where: str) -> DataFrame:
+    condition = F.expr(where)
+    if MALFORMED not in df.columns:
+        return df.filter(condition)
+    df.drop(MALFORMED).filter(condition)  # fails without naming the internal column among the suggestions
+    return df.filter(condition | F.col(MALFORMED).isNotNull())
+
+
+def _selected(df: DataFrame, expressions: Sequence[str]) -> DataFrame:
+    if MALFORMED not in df.columns:
+        return df.selectExpr(*expressions)
+    df.drop(MALFORMED).selectExpr(*expressions)  # as above
+    chosen = df.selectExpr(*expressions)
+    return chosen if MALFORMED in chosen.columns else df.selectExpr(*expressions, MALFORMED)
+
+
+def _with_watermark(pipeline: Pipeline, rows: DataFrame, spark: SparkSession, finishing: bool) -> DataFrame:
+    """Return a stream with its watermark, and with the source of its end where `finish` is set."""
     if pipeline.finish:
         from sash.pipeline.sources.end_of_stream import FORMAT, EndSource
 
         spark.dataSource.register(EndSource)
         end = spark.readStream.format(FORMAT).schema(rows.schema)
         rows = rows.unionAll(end.options(time=pipeline.rolling.time, finishing=text_of(finishing)).load())
-    with _blamed(pipeline, ("rolling", "time")):
+    with _reported_at(pipeline, ("rolling", "time")):
         return rows.withWatermark(_quoted(pipeline.rolling.time), _interval(str(pipeline.source.watermark)))
 
 
@@ -156,75 +211,75 @@ def _quoted(name: str) -> str:
 
 
 def _interval(duration: str) -> str:
-    """Give a duration in the words of Spark's, which knows no "10m"."""
+    """Return a duration as a Spark interval, which does not accept "10m"."""
     return f"{durations.nanoseconds(duration, 'watermark') // 1000} microseconds"
 
 
-def drawn_column(pipeline: Pipeline, schema: StructType) -> str | None:
-    """Give the column of results that the view draws: the one asked for, or the first that holds numbers."""
-    wanted = pipeline.view.column
-    if wanted is not None and wanted not in schema.names:
-        said = f"there is no column {shown(wanted)}; the results have {', '.join(schema.names)}."
-        raise pipeline.mistake(("view", "column"), said)
-    sizes = [durations.name_of(size) for size in pipeline.rolling.windows]
-    names = [f"{name}_{size}" for name in pipeline.rolling.aggs for size in sizes] if wanted is None else [wanted]
-    numbers = (name for name in names if name in schema.names and isinstance(schema[name].dataType, NumericType))
-    return next(numbers, None)
+def plotted_column(pipeline: Pipeline, schema: StructType) -> str | None:
+    """Return the result column that the view plots: the one in the file, or the first that is numeric."""
+    chosen = pipeline.view.column
+    if chosen is not None and chosen not in schema.names:
+        raise pipeline.mistake(("view", "column"), _missing_column(chosen, "results", schema.names))
+    names = [name for agg in pipeline.rolling.aggs for name in _result_columns(pipeline, agg)]
+    candidates = names if chosen is None else [chosen]
+    numeric = (name for name in candidates if name in schema.names and isinstance(schema[name].dataType, NumericType))
+    return next(numeric, None)
 
 
-def _observed(pipeline: Pipeline, results: DataFrame, drawn: str | None, name: Any) -> DataFrame:
-    """Have results counted, and the drawn value taken at the latest instant."""
+def _result_columns(pipeline: Pipeline, agg: str) -> list[str]:
+    """Return the result columns of an aggregate, one per window."""
+    return [f"{agg}_{durations.name_of(size)}" for size in pipeline.rolling.windows]
+
+
+def _missing_column(name: str, what: str, names: Sequence[str]) -> str:
+    return f"column {shown(name)} does not exist; the {what} have {', '.join(names)}."
+
+
+def _observed(pipeline: Pipeline, results: DataFrame, plotted: str | None, name: Any) -> DataFrame:
+    """Count the results, and observe the plotted value at the latest time."""
     when = "window_end" if pipeline.rolling.every is not None else pipeline.rolling.time
     live = F.lit(True) if "deleted" not in results.columns else ~F.col("deleted")
-    value = F.max(F.lit(None)) if drawn is None else F.max_by(column(drawn), F.when(live, column(when)))
+    value = F.max(F.lit(None)) if plotted is None else F.max_by(column(plotted), F.when(live, column(when)))
     return results.observe(name, F.count(F.lit(1)).alias("emitted"), value.cast("double").alias("value"))
 
 
-# --- whose mistake --------------------------------------------------------------------------------
+# --- the key that an error is about ---------------------------------------------------------------
 
 
 @contextmanager
-def _blamed(pipeline: Pipeline, path: Path, options: Any = ()) -> Iterator[None]:
-    """Tell what Spark refuses with the line of a key; an option that it names has a line of its own."""
+def _reported_at(pipeline: Pipeline, path: Path) -> Iterator[None]:
+    """Raise errors of Spark as mistakes at a key."""
     try:
         yield
     except PipelineFileError:
         raise
     except Exception as error:
-        said = _NOT_THEIRS.sub("", told(error))
-        name, _, rest = said.partition(": ")
-        own = next((option for option in options if option.lower() == name), None)
-        if own is not None:
-            raise pipeline.mistake((*path, "options", own), rest) from error
-        if path == ("source",):
-            path = next((("source", key) for sign, key in _SIGNS.items() if sign in str(error)), path)
-        raise pipeline.mistake(path, said) from error
+        raise pipeline.mistake(path, cause_of(error)) from error
 
 
 def _require_columns(pipeline: Pipeline, names: list[str]) -> None:
-    """Refuse columns that are not there, all at once."""
-    rolling, wanted = pipeline.rolling, [(("rolling", "time"), pipeline.rolling.time)]
-    asked: list[tuple[Path, str | None]] = [*wanted, (("rolling", "id"), rolling.id)]
-    asked += [(("rolling", "keys", place), key) for place, key in enumerate(rolling.keys)]
-    asked += [(("rolling", "carry", place), name) for place, name in enumerate(rolling.carry)]
-    asked += [(("rolling", "aggs", name), read) for name, agg in rolling.aggs.items() for read in agg.columns]
-    asked += [(("quarantine", "ahead_of"), pipeline.quarantine.ahead_of)]
+    """Raise an error that lists all columns that do not exist."""
+    rolling = pipeline.rolling
+    columns: list[tuple[Path, str | None]] = [(("rolling", "time"), rolling.time), (("rolling", "id"), rolling.id)]
+    columns += [(("rolling", "keys", place), key) for place, key in enumerate(rolling.keys)]
+    columns += [(("rolling", "carry", place), name) for place, name in enumerate(rolling.carry)]
+    columns += [(("rolling", "aggs", name), input) for name, agg in rolling.aggs.items() for input in agg.columns]
+    columns += [(("quarantine", "ahead_of"), pipeline.quarantine.ahead_of)]
     mistakes = [
-        Mistake(path, f"there is no column {shown(name)}; the rows have {', '.join(names)}.")
-        for path, name in asked
+        Mistake(path, _missing_column(name, "rows", names))
+        for path, name in columns
         if name is not None and name not in names
     ]
     if mistakes:
         raise pipeline.origin.error(mistakes)
 
 
-def _path_of(pipeline: Pipeline, argument: str | None, said: str) -> Path:
-    """Give the key that a refusal of rolling's is about; of an aggregate the one whose column it names."""
-    if argument == "df" and "watermark" in said:
-        return "source", "watermark"
+def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:
+    """Return the key that an error of `rolling` is about; for an aggregate the one that reads or writes the column."""
+    argument, column = error.argument, error.column
     if argument == "aggs":
         for name, monoid in pipeline.rolling.aggs.items():
-            if any(shown(read) in said for read in monoid.columns) or f" {name}_" in said:
+            if column in (*monoid.columns, name, *_result_columns(pipeline, name)):
                 return "rolling", "aggs", name
-    known = argument in type(pipeline.rolling).model_fields
-    return ("rolling", argument) if argument is not None and known else ("rolling",)
+    is_key = argument in type(pipeline.rolling).model_fields
+    return ("rolling", argument) if argument is not None and is_key else ("rolling",)

@@ -1,4 +1,4 @@
-"""What went wrong while a pipeline ran, in one sentence: the root cause, without the stacks around it."""
+"""Errors of Spark as one sentence: the root cause, without the stack traces around it."""
 
 import re
 from typing import Any
@@ -13,18 +13,18 @@ _LOST = re.compile(r"Job aborted due to stage failure:.*?most recent failure: Lo
 _THROWN = re.compile(r"(?:^|\n)\s*(?:Caused by: |: )?((?:[a-z]\w*\.)+[A-Z][\w$]*): (?=\S)")
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+] ")
 _TAIL = re.compile(r"(?:\s*SQLSTATE: \w{5})+.*$|; line \d+ pos \d+;?.*$", re.DOTALL)
-# What says nothing by itself: Spark looks for a class when it finds no format of a name, and says so before.
-_HOLLOW = ("java.lang.ClassNotFoundException",)
+# Uninformative: Spark looks for a class of this name after it has reported an unknown format.
+_IGNORED = ("java.lang.ClassNotFoundException",)
 
 
 class PipelineError(SashError):
-    """A pipeline that failed while it ran; `__cause__` is what Spark raised."""
+    """A pipeline failed while it ran; `__cause__` is the error that Spark raised."""
 
 
-def told(error: BaseException) -> str:
-    r"""Give the cause of an error, Spark's or another, in one sentence.
+def cause_of(error: BaseException) -> str:
+    r"""Return the root cause of an error, Spark's or another, in one sentence.
 
-    >>> told(ValueError("[X_Y] Table `a` is gone. SQLSTATE: 42P01; line 1 pos 14;\n'Project [*]"))
+    >>> cause_of(ValueError("[X_Y] Table `a` is gone. SQLSTATE: 42P01; line 1 pos 14;\n'Project [*]"))
     'Table `a` is gone.'
     """
     if isinstance(error, SashError):
@@ -35,34 +35,45 @@ def told(error: BaseException) -> str:
     return _tidied(_of_java(text)) or f"{type(error).__name__}."
 
 
+def condition_of(error: BaseException) -> str | None:
+    """Return the condition of an error of Spark's, such as "PATH_NOT_FOUND", or None."""
+    # py4j has errors that pyspark does not convert; they refer to the exception in Java.
+    thrown: Any = getattr(error, "java_exception", error)
+    try:
+        condition = thrown.getCondition()
+    except Exception:  # of Python, or of Java without conditions
+        return None
+    return None if condition is None else str(condition)
+
+
 def _of_python(text: str) -> str:
-    """Give the message below the last traceback in a text, which the innermost failure wrote."""
+    """Return the message below the last traceback in a text, which is that of the innermost error."""
     below = text.rsplit(_TRACEBACK, 1)[1]
     raised = list(_RAISED.finditer(below))
     if not raised:
         return _tidied(text)
-    kind, said = raised[-1][1], _tidied(raised[-1][2])
-    return said if _is_ours(kind) else f"{kind}: {said}"
+    name, message = raised[-1][1], _tidied(raised[-1][2])
+    return message if _is_sash_error(name) else f"{name}: {message}"
 
 
-def _is_ours(kind: str) -> bool:
-    found: Any = getattr(errors, kind, None)
-    return isinstance(found, type) and issubclass(found, SashError)
+def _is_sash_error(name: str) -> bool:
+    kind = getattr(errors, name, None)
+    return isinstance(kind, type) and issubclass(kind, SashError)
 
 
 def _of_java(text: str) -> str:
-    """Give the message of the innermost Java exception, with its name where the message needs one."""
-    thrown = [found for found in _THROWN.finditer(text) if found[1] not in _HOLLOW]
+    """Return the message of the innermost Java exception, with its name where the message alone is unclear."""
+    thrown = [match for match in _THROWN.finditer(text) if match[1] not in _IGNORED]
     if not thrown:
         return text
     last = thrown[-1]
-    said, name = text[last.end() :], last[1].rsplit(".", 1)[1]
-    plain = _CLASS.match(said) or name in ("SparkException", "RuntimeException", "IOException")
-    return said if plain else f"{name}: {said}"
+    message, name = text[last.end() :], last[1].rsplit(".", 1)[1]
+    clear = _CLASS.match(message) or name in ("SparkException", "RuntimeException", "IOException")
+    return message if clear else f"{name}: {message}"
 
 
 def _tidied(text: str) -> str:
-    """Give the first line that says something, without the names that Spark gives to errors."""
+    """Return the first line that is not empty, without Spark's error classes and SQL states."""
     first = next((line.strip() for line in text.strip().splitlines() if line.strip()), "")
     first = _TAIL.sub("", _CLASS.sub("", first)).strip()
     return first if not first or first.endswith((".", "?", "!")) else f"{first}."

@@ -1,20 +1,22 @@
-"""Rows that cannot be used: told apart in SQL, counted, and set aside as Parquet, so that none goes silently.
+"""Rows that cannot be used: detected in SQL, counted, and written to Parquet, so that none is lost silently.
 
-The files of a micro-batch have names that follow from it and the task, and come to be by a rename: a task that runs
-again, or a micro-batch that is repeated after a failure, writes the same files over. What a micro-batch left that was
-never committed is removed when the stream starts again, because its rows will come again.
+A file is named after its micro-batch and task and published by a rename: a task that runs again, or a micro-batch that
+is repeated after a failure, overwrites the same files. Files of a micro-batch that was never committed are removed when
+the stream restarts, because its rows will be read again.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -24,41 +26,45 @@ from sash.pipeline.config.read import Pipeline
 from sash.spark.columns import column
 from sash.spark.schema import all_nullable, require_passable
 
-MALFORMED = "__sash_malformed"  # the text of a record that could not be read, null elsewhere
+if TYPE_CHECKING:
+    from pyarrow import Array, RecordBatch
+    from pyarrow.parquet import ParquetWriter
+
+MALFORMED = "__sash_malformed"  # the text of a record that could not be parsed, otherwise null
 REASONS = ("malformed", "null_time", "ahead", "null_id", "null_key")
-BACKFILL = -1  # the number under which a batch run sets rows aside
+BACKFILL = -1  # the batch number of a batch run
 _REASON, _ROW = "__sash_reason", "__sash_row"
 
 
 def reason_of(pipeline: Pipeline, columns: list[str]) -> Column:
-    """Give why a row cannot be used, null where it can."""
-    wanted, rolling = pipeline.quarantine, pipeline.rolling
+    """Return the reason why a row cannot be used, null where it can."""
+    settings, rolling = pipeline.quarantine, pipeline.rolling
     reason = F.when(column(rolling.time).isNull(), "null_time")
     if MALFORMED in columns:
         reason = F.when(column(MALFORMED).isNotNull(), "malformed").when(column(rolling.time).isNull(), "null_time")
-    if wanted.ahead is not None:
-        seconds = nanoseconds(wanted.ahead, "ahead") / 1e9
-        # In a stream this is the clock that Spark logs for each micro-batch, the same when it is repeated.
-        clock = F.current_timestamp() if wanted.ahead_of is None else column(wanted.ahead_of)
+    if settings.ahead is not None:
+        seconds = nanoseconds(settings.ahead, "ahead") / 1e9
+        # In a stream this is the time that Spark logs for each micro-batch, the same when it is repeated.
+        clock = F.current_timestamp() if settings.ahead_of is None else column(settings.ahead_of)
         later = clock + F.expr(f"make_dt_interval(0, 0, 0, {seconds:.6f})")
         reason = reason.when(column(rolling.time) > later, "ahead")
     if rolling.id is not None:
         reason = reason.when(column(rolling.id).isNull(), "null_id")
-    if wanted.null_keys == "quarantine":
+    if settings.null_keys == "quarantine":
         for key in rolling.keys:
             reason = reason.when(column(key).isNull(), "null_key")
     return reason
 
 
-def counted(df: DataFrame, pipeline: Pipeline, name: Any) -> DataFrame:
-    """Give rows with the reason why they cannot be used, and have them counted under a name."""
+def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation) -> DataFrame:
+    """Return rows with the reason why they cannot be used, counted by reason in an observation."""
     marked = df.withColumn(_REASON, reason_of(pipeline, df.columns))
     each = [F.count_if(F.col(_REASON) == reason).alias(reason) for reason in REASONS]
     return marked.observe(name, F.count(F.lit(1)).alias("rows"), *each)
 
 
-def kept(df: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Give the rows that can be used, of those that `counted` gave; the others are written where there is a path."""
+def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Return the rows of `counted` that can be used; the others are written to the quarantine's path, if any."""
     own = [name for name in df.columns if name not in (MALFORMED, _REASON)]
     path = pipeline.quarantine.path
     if path is None:
@@ -66,47 +72,47 @@ def kept(df: DataFrame, pipeline: Pipeline) -> DataFrame:
     shape = all_nullable(StructType([df.schema[name] for name in own]))
     require_passable(shape)
     bad = F.when(F.col(_REASON).isNotNull(), _as_text(df, own))
-    # By place: Spark would take a dot in a name for a member of a struct.
+    # By position: Spark would read a dot in a name as a field of a struct.
     rows = df.select(*[column(name) for name in own], F.col(_REASON), bad.alias(_ROW))
     numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
     root, names = root_of(path), own
 
-    def divide(batches: Iterator[Any]) -> Iterator[Any]:
+    def divide(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return divided(root, names, batches)
 
     return numbered.mapInArrow(divide, shape)
 
 
 def root_of(path: str) -> str:
-    """Give the directory that rows are set aside in."""
+    """Return the directory of the quarantine."""
     return os.path.abspath(path.removeprefix("file://"))
 
 
 def _as_text(df: DataFrame, own: list[str]) -> Column:
-    """Give a row as JSON; of a malformed record its text, for its columns hold little of it."""
+    """Return a row as JSON; a malformed record as its text, because most of its columns are null."""
     text = F.to_json(F.struct(*[column(name) for name in own]), {"ignoreNullFields": "false"})
     return F.coalesce(column(MALFORMED), text) if MALFORMED in df.columns else text
 
 
-def divided(root: str, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
-    """Give the rows without a reason, and write the others: the last two columns are the reason and the row's text."""
-    pa, aside = pyarrow(), _Aside(root)
+def divided(root: str, names: list[str], batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """Yield the rows without a reason and write the others; the last two columns are the reason and the row's text."""
+    pa, file = pyarrow(), _TaskFile(root)
     try:
         for batch in batches:
             reasons, texts = batch.column(len(names)), batch.column(len(names) + 1)
             good = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
             if reasons.null_count < len(reasons):
-                aside.take(reasons, texts)
+                file.write(reasons, texts)
                 good = good.filter(reasons.is_null())
             if good.num_rows:
                 yield good
-        aside.publish()
+        file.publish()
     finally:
-        aside.discard()
+        file.discard()
 
 
-class _Aside:
-    """The file of one task, which is there only if something was set aside, and only when it is whole."""
+class _TaskFile:
+    """The file of one task, created only if there are rows to write, and visible only when it is complete."""
 
     def __init__(self, root: str) -> None:
         task = TaskContext.get()
@@ -116,9 +122,9 @@ class _Aside:
         directory = Path(root) / f"batch={BACKFILL if batch is None else batch}"
         self.path = directory / f"{prefix(query)}-{part:05}.parquet"
         self.unfinished = directory / f".{self.path.name}.{uuid4().hex}"
-        self.writer: Any = None
+        self.writer: ParquetWriter | None = None
 
-    def take(self, reasons: Any, texts: Any) -> None:
+    def write(self, reasons: Array, texts: Array) -> None:
         """Write the rows that have a reason."""
         pa = pyarrow()
         table = pa.table({"reason": reasons, "row": texts}).filter(reasons.is_valid())
@@ -130,26 +136,26 @@ class _Aside:
         self.writer.write_table(table)
 
     def publish(self) -> None:
-        """Give the file its name; from here on it is there."""
+        """Rename the file to its final name."""
         if self.writer is not None:
             self.writer.close()
             self.writer = None
             os.replace(self.unfinished, self.path)
 
     def discard(self) -> None:
-        """Remove what did not come to its end."""
+        """Remove an incomplete file."""
         if self.writer is not None:
             self.writer.close()
             self.unfinished.unlink(missing_ok=True)
 
 
 def prefix(query: str | None) -> str:
-    """Give how the names of a query's files begin, so that another checkpoint's files stay what they are."""
+    """Return the prefix of a query's file names, so that files of other checkpoints are left alone."""
     return "part" if query is None else f"part-{query[:8]}"
 
 
 def tidy(pipeline: Pipeline, *, streaming: bool) -> None:
-    """Remove what will be written again: by a stream after its last committed micro-batch, by a batch run all of it."""
+    """Remove the files that will be written again: those after the last commit of a stream, or all of a batch run."""
     if pipeline.quarantine.path is None:
         return
     root = Path(root_of(pipeline.quarantine.path))
@@ -169,7 +175,7 @@ def tidy(pipeline: Pipeline, *, streaming: bool) -> None:
 
 
 def _query_of(checkpoint: Path) -> str | None:
-    """Give the id of the query that a checkpoint is of; None before it ran, or where Python cannot look."""
+    """Return the id of the query of a checkpoint; None before its first run, or where Python cannot read it."""
     try:
         return str(json.loads((checkpoint / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError):

@@ -1,35 +1,37 @@
-"""run: a pipeline from its source to its sink, as a stream or as a batch, with what it counts on the way."""
+"""`run`: execute a pipeline from its source to its sink, as a stream or as a batch, and count what it did."""
 
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from sash.pipeline.config.errors import PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run import quarantine, sinks
 from sash.pipeline.run.dataframes import Frames, frames_of
-from sash.pipeline.run.error_text import PipelineError, told
+from sash.pipeline.run.error_text import PipelineError, cause_of
 from sash.pipeline.run.spark_session import session_of
 from sash.spark.stream.metrics import of_batch
 
 _POLL_SECONDS = 0.2
-_PATIENCE_SECONDS = 30.0  # how long a stop waits for the micro-batch at hand
+_PATIENCE_SECONDS = 30.0  # how long a stop waits for the current micro-batch
 _NO_WATERMARK = "1970-01-01"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What one micro-batch did.
+    """The counts of one micro-batch.
 
-    `rows` came out of the steps, `value` is that of the drawn column at the latest instant of the results.
-    `state_bytes` and `live_keys` are those of the buckets that the last micro-batch with rows touched.
+    `rows` counts the output of the steps, and `value` is the plotted column at the latest time of the results.
+    `state_bytes` and `live_keys` cover the buckets that the last micro-batch with rows touched.
     """
 
     batch: int
@@ -48,7 +50,7 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """What a run did altogether; `stopped` tells whether it was asked to end."""
+    """The counts of a whole run; `stopped` is whether it was stopped before its end."""
 
     rows_in: int = 0
     emitted: int = 0
@@ -60,7 +62,7 @@ class Outcome:
     stopped: bool = False
 
     def add(self, progress: Progress) -> None:
-        """Count a micro-batch."""
+        """Add the counts of a micro-batch."""
         self.rows_in += progress.rows
         self.emitted += progress.emitted
         self.late += progress.late
@@ -77,31 +79,31 @@ def run(
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Run a pipeline to its end, or until `stop` is set, and tell what it did.
+    """Run a pipeline to its end, or until `stop` is set, and return its counts.
 
-    `once` makes a stream take what there is and end. `on_progress` gets every micro-batch, of a batch one for all. A
-    stop lets the micro-batch at hand come to its end; the checkpoint then says where to go on. Without `spark` it is
-    the one that the file asks for, which stays up. Whatever fails on the way is a `PipelineError` with its cause.
+    With `once` a stream processes the available data, then ends. `on_progress` is called for every micro-batch, and
+    once for a batch. A stop waits for the current micro-batch, and the next run resumes from the checkpoint. `spark`
+    defaults to the session that the file describes, which keeps running. A failure raises `PipelineError`.
     """
     began = time.monotonic()
     spark = session_of(pipeline) if spark is None else spark
-    going = _Run(pipeline, spark, on_progress, stop or threading.Event())
+    current = _Run(pipeline, spark, on_progress, stop or threading.Event())
     try:
         if pipeline.mode == "batch":
-            going.batch()
+            current.batch()
         else:
-            going.stream(once=once or pipeline.mode == "available-now")
+            current.stream(once=once or pipeline.mode == "available-now")
     except (PipelineFileError, PipelineError):
         raise
     except Exception as error:
-        raise PipelineError(f"{pipeline.name}: {told(error)}") from error
-    going.outcome.seconds = time.monotonic() - began
-    return going.outcome
+        raise PipelineError(f"{pipeline.name}: {cause_of(error)}") from error
+    current.outcome.seconds = time.monotonic() - began
+    return current.outcome
 
 
 @dataclass
 class _Run:
-    """A run under way."""
+    """A run in progress."""
 
     pipeline: Pipeline
     spark: SparkSession
@@ -109,12 +111,12 @@ class _Run:
     stop: threading.Event
     outcome: Outcome = field(default_factory=Outcome)
     _seen: tuple[int, str] = (-1, "")
-    _held: tuple[int, int] = (0, 0)
+    _state: tuple[int, int] = (0, 0)  # bytes and live keys
 
     # --- streams ----------------------------------------------------------------------------------
 
     def stream(self, *, once: bool) -> None:
-        """Run a stream; one that is to finish runs once more, with the row that ends it."""
+        """Run a stream; with `finish` a second query reads the rows that end it."""
         if self.stop.is_set():
             self.outcome.stopped = True
             return
@@ -125,43 +127,44 @@ class _Run:
 
     def _query(self, *, once: bool, finishing: bool) -> None:
         frames = frames_of(self.pipeline, self.spark, streaming=True, finishing=finishing)
-        query = sinks.started(self.pipeline, frames.results, once=once)
+        query = sinks.start(self.pipeline, frames.results, once=once)
         self._seen = (-1, "")
         try:
-            while not query.awaitTermination(_POLL_SECONDS):
-                self._tell(query)
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # which takes fractions too
+                self._report(query)
                 if self.stop.is_set():
                     self._settle(query)
                     self.outcome.stopped = True
                     break
         finally:
             query.stop()
-            self._tell(query)
+            self._report(query)
 
-    def _settle(self, query: Any) -> None:
-        """Wait until the micro-batch at hand is over, or the query is between two."""
+    def _settle(self, query: StreamingQuery) -> None:
+        """Wait until the current micro-batch is done, or the query is idle."""
         until, before = time.monotonic() + _PATIENCE_SECONDS, self._seen
         while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
-            self._tell(query)
+            self._report(query)
             if self._seen != before:
                 return
             time.sleep(_POLL_SECONDS / 4)
 
-    def _tell(self, query: Any) -> None:
+    def _report(self, query: StreamingQuery) -> None:
+        """Report the micro-batches since the last call."""
         last = query.lastProgress
         if last is None or (last.batchId, last.timestamp) == self._seen:
             return
         for progress in _after(self._seen, query.recentProgress):
             self._seen = progress["batchId"], progress["timestamp"]
-            if "addBatch" in progress["durationMs"]:  # Spark tells every ten seconds that it waits, too
-                self._take(self._progress(progress))
+            if "addBatch" in progress["durationMs"]:  # not the report that Spark makes every ten seconds while idle
+                self._add(self._progress(progress))
 
-    def _progress(self, told: dict[str, Any]) -> Progress:
-        counts, observed = of_batch(told), told.get("observedMetrics", {})
-        aside, results = observed.get("quarantine") or {}, observed.get("results") or {}
-        rows, seconds = int(aside.get("rows") or 0), counts["seconds"]
+    def _progress(self, report: dict[str, Any]) -> Progress:
+        counts, observed = of_batch(report), report.get("observedMetrics", {})
+        rows_in, results = observed.get("quarantine") or {}, observed.get("results") or {}
+        rows, seconds = int(rows_in.get("rows") or 0), counts["seconds"]
         if counts["records"]:
-            self._held = counts["state_bytes"], counts["live_keys"]
+            self._state = counts["state_bytes"], counts["live_keys"]
         watermark = counts["watermark"]
         return Progress(
             batch=counts["batch"],
@@ -172,13 +175,13 @@ class _Run:
             late=counts["late"],
             revised=counts["revised"],
             emitted=counts["emitted"],
-            quarantined=_quarantined(aside),
-            state_bytes=self._held[0],
-            live_keys=self._held[1],
+            quarantined=_quarantined(rows_in),
+            state_bytes=self._state[0],
+            live_keys=self._state[1],
             value=results.get("value"),
         )
 
-    def _take(self, progress: Progress) -> None:
+    def _add(self, progress: Progress) -> None:
         self.outcome.add(progress)
         if self.on_progress is not None:
             self.on_progress(progress)
@@ -186,7 +189,7 @@ class _Run:
     # --- batches ----------------------------------------------------------------------------------
 
     def batch(self) -> None:
-        """Run a batch, in a thread of its own so that it can be stopped."""
+        """Run a batch in a separate thread, so that it can be stopped."""
         quarantine.tidy(self.pipeline, streaming=False)
         frames, began = frames_of(self.pipeline, self.spark, streaming=False), time.monotonic()
         work = _Work(self.pipeline, self.spark, frames)
@@ -194,42 +197,42 @@ class _Run:
         while work.is_alive():
             work.join(_POLL_SECONDS)
             if self.stop.is_set():
-                # Jobs that run are cancelled; one that is yet to begin is met the next time round.
+                # Cancels running jobs; a job that has yet to start is cancelled in the next round.
                 work.cancel()
         self.outcome.stopped = self.stop.is_set() and work.error is not None
         if work.error is None:
-            self._take(_of_batch(frames, time.monotonic() - began))
+            self._add(_of_batch(frames, time.monotonic() - began))
         elif not self.outcome.stopped:
             raise work.error
 
 
 class _Work(threading.Thread):
-    """The writing of a batch, under a name by which Spark finds its jobs."""
+    """A thread that writes a batch, in a job group that can be cancelled."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession, frames: Frames) -> None:
         super().__init__(name=f"sash-{pipeline.name}", daemon=True)
         self.pipeline, self.spark, self.frames = pipeline, spark, frames
         self.group = f"sash-{uuid4().hex}"
-        # Classic Spark knows jobs by group, and its tags miss those of a write; Spark Connect knows tags alone.
+        # Classic Spark cancels jobs by group, because its tags miss those of a write; Spark Connect has tags only.
         self.context = None if is_remote() else spark.sparkContext
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Write, and keep what went wrong for the one who waits."""
+        """Write the results, and store the error for the waiting thread."""
         try:
-            self._named()
-            sinks.written(self.pipeline, self.frames.results)
+            self._join_group()
+            sinks.write(self.pipeline, self.frames.results)
         except Exception as error:
             self.error = error
 
     def cancel(self) -> None:
-        """Cancel the jobs that run."""
+        """Cancel the running jobs."""
         if self.context is None:
             self.spark.interruptTag(self.group)
         else:
             self.context.cancelJobGroup(self.group)
 
-    def _named(self) -> None:
+    def _join_group(self) -> None:
         if self.context is None:
             self.spark.addTag(self.group)
         else:
@@ -237,8 +240,8 @@ class _Work(threading.Thread):
 
 
 def _of_batch(frames: Frames, seconds: float) -> Progress:
-    aside, results = frames.observed["quarantine"].get, frames.observed["results"].get
-    rows = int(aside["rows"])
+    rows_in, results = frames.observations["quarantine"].get, frames.observations["results"].get
+    rows = int(rows_in["rows"])
     return Progress(
         batch=0,
         rows=rows,
@@ -248,19 +251,19 @@ def _of_batch(frames: Frames, seconds: float) -> Progress:
         late=0,
         revised=0,
         emitted=int(results["emitted"]),
-        quarantined=_quarantined(aside),
+        quarantined=_quarantined(rows_in),
         state_bytes=0,
         live_keys=0,
         value=results["value"],
     )
 
 
-def _quarantined(aside: dict[str, Any]) -> int:
-    return sum(int(aside.get(reason) or 0) for reason in quarantine.REASONS)
+def _quarantined(counts: dict[str, Any]) -> int:
+    return sum(int(counts.get(reason) or 0) for reason in quarantine.REASONS)
 
 
-def _after(seen: tuple[int, str], recent: Any) -> Iterator[dict[str, Any]]:
-    """Give the progress of micro-batches that were not seen, the oldest first; a number may come again when idle."""
+def _after(seen: tuple[int, str], recent: Iterable[StreamingQueryProgress]) -> Iterator[dict[str, Any]]:
+    """Yield the reports of Spark after the last one seen, oldest first; an idle query repeats a batch number."""
     for progress in recent:
         if (progress.batchId, progress.timestamp) > seen:
             yield json.loads(progress.json)

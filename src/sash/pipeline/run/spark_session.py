@@ -1,4 +1,4 @@
-"""The Spark that a pipeline runs on: the one that its file asks for, started without noise, or the one that runs."""
+"""The Spark session of a pipeline: a new one as its file describes, or the one that is running."""
 
 import atexit
 import logging
@@ -8,25 +8,25 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sash.errors import SashError
-from sash.pipeline.config.errors import after_its_name
 from sash.pipeline.config.read import Pipeline
-from sash.pipeline.run.error_text import PipelineError, told
+from sash.pipeline.config.toml_lines import Path
+from sash.pipeline.run.error_text import PipelineError, cause_of
 from sash.spark import session
 
 _STDERR = 2
 
 
 def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
-    """Give the Spark that a pipeline asks for, or the one that runs.
+    """Return the running Spark session, or start the one that a pipeline describes.
 
-    Java and Spark's Python workers write to the error stream as they please; quiet, that of a new one goes to a file
-    that is gone with the process. What the caller does with Ctrl-C stays as it is, though Spark has a handler too.
+    Java and Spark's Python workers write to stderr. With `quiet`, the stderr of a new session goes to a temporary file
+    that is removed when the process exits. The caller's handler for Ctrl-C is restored, because Spark installs its own.
     """
     running = SparkSession.getActiveSession() is not None
     master = None if running else pipeline.spark.master
@@ -34,11 +34,17 @@ def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
         try:
             return session(master, app=pipeline.name, **pipeline.spark.conf)
         except SashError as error:
-            argument, said = after_its_name(error)
-            where = "master" if argument == "master" else "conf"
-            raise pipeline.mistake(("spark", where), said) from error
+            raise pipeline.mistake(_key_of(pipeline, error.argument), str(error)) from error
         except Exception as error:
-            raise PipelineError(f"{pipeline.name}: Spark did not start: {told(error)}{_last_words(log)}") from error
+            reason = cause_of(error) + _last_line(log)
+            raise PipelineError(f"{pipeline.name}: Spark could not be started: {reason}") from error
+
+
+def _key_of(pipeline: Pipeline, argument: str | None) -> Path:
+    """Return the key of the file that an argument of `session` comes from."""
+    if argument == "master":
+        return "spark", "master"
+    return ("spark", "conf", argument) if argument in pipeline.spark.conf else ("spark", "conf")
 
 
 @contextmanager
@@ -54,26 +60,26 @@ def _own_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _silenced(quiet: bool) -> Iterator[Path | None]:
-    """Have processes that are started meanwhile write their errors to a file, and give its path."""
+def _silenced(quiet: bool) -> Iterator[FilePath | None]:
+    """Redirect the stderr of processes started meanwhile to a file, and yield its path."""
     if not quiet:
         yield None
         return
-    # py4j logs what a sink raises, traceback and all, before it is raised again.
+    # py4j logs an error of a sink, with its traceback, before it is raised again.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     handle, name = tempfile.mkstemp(prefix="sash-spark-", suffix=".log")
-    atexit.register(Path(name).unlink, missing_ok=True)
-    kept = os.dup(_STDERR)
+    atexit.register(FilePath(name).unlink, missing_ok=True)
+    stderr = os.dup(_STDERR)
     os.dup2(handle, _STDERR)
     try:
-        yield Path(name)
+        yield FilePath(name)
     finally:
-        os.dup2(kept, _STDERR)
-        os.close(kept)
+        os.dup2(stderr, _STDERR)
+        os.close(stderr)
         os.close(handle)
 
 
-def _last_words(log: Path | None) -> str:
-    """Give the last line that a Spark that did not start wrote."""
+def _last_line(log: FilePath | None) -> str:
+    """Return the last line that Spark logged before it failed to start."""
     lines = [] if log is None else log.read_text(errors="replace").strip().splitlines()
-    return f" It last said: {lines[-1]}" if lines else ""
+    return f" Its last log line: {lines[-1]}" if lines else ""

@@ -1,1 +1,1 @@
-"""Sources of rows that come with sash: made-up events, files replayed, and the end of a stream."""
+"""Sources that come with sash: generated events, replayed files, and the end of a stream."""

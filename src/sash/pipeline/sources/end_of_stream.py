@@ -1,72 +1,76 @@
-"""The end of a stream as rows: dated in the year 9999, they move the watermark and count nowhere.
+"""The end of a stream as rows: dated in the year 9999, they advance the watermark and are not counted.
 
-A pipeline with `finish = true` has this source beside its own. It gives nothing until it is asked to finish, and then
-a row in each of two micro-batches. The first moves the watermark; in the second everything that was pending becomes
-final. Spark would run a micro-batch without rows for that, but not after a restart: a query that was killed between the
-two would never give the rest.
+A pipeline with `finish = true` reads this source in addition to its own. It returns nothing until the stream is to
+finish, and then one row in each of two micro-batches. The first advances the watermark; in the second everything
+pending becomes final. Spark would run a micro-batch without rows for that, but not after a restart: a query that was
+killed between the two would never emit the rest.
 """
 
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
 from sash.inputs.arrow import pyarrow
 from sash.spark.stream.packing import END
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 FORMAT = "sash_end"
 _ROWS = 2
 
 
 class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads nothing, or the rows at the end."""
+    """Reads the rows that end a stream, once it is to finish."""
 
-    def __init__(self, schema: Any, time: str, finishing: bool) -> None:
+    def __init__(self, schema: StructType, time: str, finishing: bool) -> None:
         self.columns = to_arrow_schema(schema, timezone="UTC")
         self.time = time
         self.finishing = finishing
 
     def initialOffset(self) -> dict[str, int]:
-        """Give the offset before the end."""
+        """Return the offset before the first row."""
         return {"ended": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What there is does not change."""
+        """Do nothing: the rows are fixed."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Give the offset after the next row once the stream is to finish; there are two, and never more."""
+        """Return the offset after the next of the two rows, once the stream is to finish."""
         return {"ended": min(start["ended"] + 1, _ROWS)} if self.finishing else start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Give the one task that reads the row, where there is one."""
+        """Return one partition where there is a row to read."""
         return [InputPartition(None)] if end["ended"] > start["ended"] else []
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give the row: null in all columns but that of times."""
+    def read(self, partition: InputPartition) -> Iterator["RecordBatch"]:
+        """Yield the row, null in all columns but the time."""
         pa = pyarrow()
         columns = [
             pa.array([END], pa.int64()).cast(field.type) if field.name == self.time else pa.nulls(1, field.type)
             for field in self.columns
         ]
-        # Spark asks to read even where there is nothing to read.
+        # Spark calls this with None where there are no partitions.
         if partition is not None:
             yield pa.RecordBatch.from_arrays(columns, schema=self.columns)
 
 
 class EndSource(DataSource):
-    """The source of that row; options `time`, the column of times, and `finishing`."""
+    """The source of these rows; options `time`, the time column, and `finishing`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.given = dict(options)
+        self.settings = dict(options)
 
     @classmethod
     def name(cls) -> str:
-        """Give the name that `format` takes."""
+        """Return the name of the format."""
         return FORMAT
 
-    def streamReader(self, schema: Any) -> EndReader:
-        """Give the reader of a stream."""
-        return EndReader(schema, self.given["time"], self.given["finishing"] == "true")
+    def streamReader(self, schema: StructType) -> EndReader:
+        """Return the reader for a stream."""
+        return EndReader(schema, self.settings["time"], self.settings["finishing"] == "true")

@@ -1,4 +1,4 @@
-"""The kinds of made-up events: card payments, bike trips, sensors; and the draws that they are made of."""
+"""The kinds of generated events: card payments, bike trips, sensors; and their random numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TRIP_US, _LONGEST_TRIP_US = 15 * 60 * 10**6, 2 * 3600 * 10**6
 
 
 def uniform(seed: int, purpose: str, n: Numbers) -> NDArray[np.float64]:
-    """Draw a number in [0, 1) for each n: a hash of (seed, purpose, n), and so the same in any order of calls.
+    """Return a number in [0, 1) for each n: a hash of (seed, purpose, n), so the same in any order of calls.
 
     SplitMix64 rather than NumPy's generators, whose distributions may change between versions.
     """
@@ -32,12 +32,12 @@ def uniform(seed: int, purpose: str, n: Numbers) -> NDArray[np.float64]:
 
 @lru_cache
 def _salt(seed: int, purpose: str) -> np.uint64:
-    """Give where the draws for one purpose begin: far from those for any other."""
+    """Return the start of the sequence for one purpose, far from that of any other."""
     return np.uint64(int.from_bytes(blake2b(f"{seed}/{purpose}".encode(), digest_size=8).digest(), "big"))
 
 
 def standard_normal(seed: int, purpose: str, n: Numbers) -> NDArray[np.float64]:
-    """Draw from the normal distribution for each n (Box-Muller)."""
+    """Return a sample of the normal distribution for each n (Box-Muller)."""
     radius: NDArray[np.float64] = np.sqrt(-2 * np.log1p(-uniform(seed, purpose + "/radius", n)))
     return radius * np.cos(2 * np.pi * uniform(seed, purpose + "/angle", n))
 
@@ -47,7 +47,7 @@ def _no_time(_seed: int, n: Numbers) -> Numbers:
 
 
 def _payment(seed: int, n: Numbers, _keys: Numbers, _happened: Numbers) -> dict[str, Any]:
-    """Give amounts in cents, many small and few large, and what they were spent on."""
+    """Return amounts in cents, many small and few large, and merchants."""
     pa = pyarrow()
     cents = np.maximum(np.exp(np.log(2500) + 0.9 * standard_normal(seed, "amount", n)), 1).astype(np.int64)
     spent_on = (uniform(seed, "merchant", n) ** 1.5 * len(_MERCHANTS)).astype(np.int64)
@@ -60,20 +60,20 @@ def _trip_time(seed: int, n: Numbers) -> Numbers:
 
 
 def _trip(seed: int, n: Numbers, _keys: Numbers, _happened: Numbers) -> dict[str, Any]:
-    """Give what trips cost in cents, and how many seconds they took."""
+    """Return the prices of trips in cents, and their durations in seconds."""
     pa, seconds = pyarrow(), _trip_time(seed, n) // 10**6
     return {"amount": pa.array(100 + seconds // 60 * 20), "seconds": pa.array(seconds)}
 
 
 def _reading(seed: int, n: Numbers, keys: Numbers, happened: Numbers) -> dict[str, Any]:
-    """Give a wave of a minute, shifted by sensor, with noise."""
+    """Return a sine wave with a period of a minute, shifted by sensor, with noise."""
     wave = 20 + 5 * np.sin(2 * np.pi * (happened / 60e6 + keys / 7))
     return {"amount": pyarrow().array(np.round(wave + 0.2 * standard_normal(seed, "noise", n), 3))}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of event is made of: its key, its own columns, and how late it is where nothing else is said."""
+    """A kind of event: its key, its columns, and the defaults of its options."""
 
     name: str
     key: str
@@ -84,9 +84,9 @@ class Kind:
     delay: str
     delay_mean: str
     columns: Callable[[int, Numbers, Numbers, Numbers], dict[str, Any]]
-    taken: Callable[[int, Numbers], Numbers] = _no_time  # how long an event itself takes before it is reported
-    takes_us: int = 0  # the longest of those
-    hertz: int = 0  # where each key beats by itself
+    taken: Callable[[int, Numbers], Numbers] = _no_time  # how long an event lasts before it is sent
+    takes_us: int = 0  # the longest of these
+    hertz: int = 0  # events per second of each key, where they are regular
 
 
 KINDS = {
