@@ -94,7 +94,7 @@ def commutes(
     max_examples: int = 100,
     tolerance: float | None = None,
 ) -> bool:
-    """Tell whether no example was found where the order of arguments changes what `combine` gives.
+    """Return whether no example was found where the order of arguments changes what `combine` gives.
 
     For a monoid that leaves `commutative` at False: where this gives True, it may be worth a proof.
 
@@ -126,7 +126,7 @@ def _hypothesis() -> Any:
 
 
 def _groups(values: Any) -> Any:
-    """Give five lists of values: what lies before, three that are to be combined, what lies behind."""
+    """Return five lists of values: what lies before, three that are to be combined, what lies behind."""
     st = _strategies(values, "values")
     one, some = st.lists(values, max_size=1), st.lists(values, min_size=1, max_size=2)
     return st.tuples(one, some, some, some, one)
@@ -299,7 +299,7 @@ class _Laws:
             )
 
     def _alike(self, left: Any, right: Any, drawn: _Drawn) -> bool:
-        """Tell whether two states are equal: as values, or because no result tells them apart."""
+        """Return whether two states are equal: as values, or because no result tells them apart."""
         states = [each.state for each in drawn[:5]]
         if _same(left, right, self._slack(left, right, *states)):
             return True
@@ -315,7 +315,7 @@ class _Laws:
         return all(_same(one, two, self._slack(one, two, left, right, *states)) for one, two in results)
 
     def _slack(self, *compared: Any) -> float | None:
-        """Give how far apart numbers may be; None where they may not be apart at all."""
+        """Return how far apart numbers may be; None where they may not be apart at all."""
         if not self.tolerance:
             return None
         return self.tolerance * max((abs(n) for n in _numbers(compared) if _finite(n)), default=0.0)
@@ -387,7 +387,7 @@ class _Laws:
     def _objects(
         self, events: list[tuple[Any, Any]], cuts: list[Any], everything: "_Answer", stretch: "_Answer"
     ) -> None:
-        """Give the same times as objects, which the core does not know, so that the Python definition runs."""
+        """Return the same times as objects, which the core does not know, so that the Python definition runs."""
         as_object: Callable[[Any], Any] = _tuple
         if self.monoid.timed:
             if not all(isinstance(time, int) for time in [*cuts, *(time for time, _ in events)]):
@@ -483,7 +483,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> Iterator[Any]:
-    """Give every number inside."""
+    """Return every number inside."""
     if isinstance(value, np.ndarray):
         yield from _numbers(value.tolist())
     elif isinstance(value, Mapping):
@@ -496,7 +496,7 @@ def _numbers(value: Any) -> Iterator[Any]:
 
 
 def _same(left: Any, right: Any, slack: float | None = None) -> bool:
-    """Tell whether two states or results are equal, as the module's head says."""
+    """Return whether two states or results are equal, as the module's head says."""
     if left is right:
         return True
     if _is_number(left) and _is_number(right):
@@ -523,7 +523,7 @@ def _same_number(left: Any, right: Any, slack: float | None) -> bool:
 
 
 def _finite(number: Any) -> bool:
-    """Tell whether a tolerance makes sense: ints beyond float64 are compared exactly."""
+    """Return whether a tolerance makes sense: ints beyond float64 are compared exactly."""
     try:
         return math.isfinite(number)
     except OverflowError:

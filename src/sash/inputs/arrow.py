@@ -10,7 +10,7 @@ from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 
 
 def pyarrow() -> Any:
-    """Give pyarrow, or say how to get it."""
+    """Return pyarrow, or say how to get it."""
     try:
         import pyarrow
     except ImportError as error:
@@ -19,7 +19,7 @@ def pyarrow() -> Any:
 
 
 def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any, bool], Any]]:
-    """Give a table as Arrow's, and the way back to the kind it was given as.
+    """Return a table as Arrow's, and the way back to the kind it was given as.
 
     The way back takes a table and whether its rows are those that were given, which then keep their index.
     """
@@ -63,7 +63,7 @@ def require_columns(table: Any, names: Iterable[str], argument: str) -> None:
 
 
 def unit_of(table: Any, name: str) -> str | None:
-    """Give the unit of a column of timestamps, or None where it is one of integers."""
+    """Return the unit of a column of timestamps, or None where it is one of integers."""
     pa = pyarrow()
     kind = table.schema.field(name).type
     if pa.types.is_timestamp(kind):
@@ -74,7 +74,7 @@ def unit_of(table: Any, name: str) -> str | None:
 
 
 def ticks(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Give a column of times as int64, and which of them are null."""
+    """Return a column of times as int64, and which of them are null."""
     pa = pyarrow()
     column = table.column(name)
     nulls = np.asarray(column.is_null(), dtype=bool) if column.null_count else None
@@ -85,7 +85,7 @@ def ticks(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_] |
 
 
 def keys_of(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
-    """Give the key columns by Arrow's C data interface: two capsules, or None twice where there are none."""
+    """Return the key columns by Arrow's C data interface: two capsules, or None twice where there are none."""
     if not names:
         return None, None
     pa = pyarrow()
@@ -96,7 +96,7 @@ def keys_of(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _plain_key(column: Any) -> Any:
-    """Give a key column as one array of a type whose bytes say whether two are equal."""
+    """Return a key column as one array of a type whose bytes say whether two are equal."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -110,33 +110,33 @@ def _plain_key(column: Any) -> Any:
 
 
 def with_columns(table: Any, columns: dict[str, Any]) -> Any:
-    """Give a table with more columns behind its own."""
+    """Return a table with more columns behind its own."""
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
 
 
 def stacked(columns: Sequence[Any]) -> Any:
-    """Give columns one below the other; those of nothing but nulls take the type of the others."""
+    """Return columns one below the other; those of nothing but nulls take the type of the others."""
     pa = pyarrow()
     kind = next((column.type for column in columns if not pa.types.is_null(column.type)), pa.null())
     return pa.chunked_array([pa.nulls(len(c), kind) if pa.types.is_null(c.type) else c for c in columns], type=kind)
 
 
 def spread(column: Any, there: NDArray[np.bool_]) -> Any:
-    """Give a column of those rows that are there as one of all rows, null where they are not."""
+    """Return a column of those rows that are there as one of all rows, null where they are not."""
     return column.take(pyarrow().array(np.cumsum(there) - 1, mask=~there))
 
 
 def minus(ticks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Give times so much earlier, but none before the first that there is."""
+    """Return times so much earlier, but none before the first that there is."""
     floor = np.iinfo(np.int64).min
     early = ticks < floor + size
     return np.where(early, floor, ticks - np.where(early, 0, size))
 
 
 def evaluated(table: Any, what: Any) -> Any:
-    """Give a column by its name, or by an expression over the table's columns."""
+    """Return a column by its name, or by an expression over the table's columns."""
     if isinstance(what, str):
         return table.column(what)
     pa = pyarrow()
@@ -152,14 +152,14 @@ def evaluated(table: Any, what: Any) -> Any:
 
 
 def times_of(ticks: NDArray[np.int64], kind: Any, nulls: NDArray[np.bool_] | None = None) -> Any:
-    """Give ticks as a column of times."""
+    """Return ticks as a column of times."""
     pa = pyarrow()
     column = pa.array(ticks, mask=nulls if nulls is not None and nulls.any() else None)
     return column.view(kind) if pa.types.is_timestamp(kind) else column
 
 
 def time_kind(kind: Any) -> Any:
-    """Give the type of times that are made here: that of the column, or int64 where they are integers."""
+    """Return the type of times that are made here: that of the column, or int64 where they are integers."""
     pa = pyarrow()
     return kind if pa.types.is_timestamp(kind) else pa.int64()
 
@@ -168,7 +168,7 @@ def time_kind(kind: Any) -> Any:
 
 
 def anchor_keys(engine: Any, kinds: list[Any], rows: int) -> list[Any]:
-    """Give the key columns of an engine's anchors."""
+    """Return the key columns of an engine's anchors."""
     pa = pyarrow()
     places = np.empty(rows, dtype=np.int64)
     parts = engine.keys([_width(kind) for kind in kinds], places)
@@ -176,7 +176,7 @@ def anchor_keys(engine: Any, kinds: list[Any], rows: int) -> list[Any]:
 
 
 def key_kind(kind: Any) -> Any:
-    """Give the type of a key column as it comes out again."""
+    """Return the type of a key column as it comes out again."""
     return kind.value_type if pyarrow().types.is_dictionary(kind) else kind
 
 
@@ -216,12 +216,12 @@ def _key_column(kind: Any, parts: tuple[bytes, bytes, bytes]) -> Any:
 
 
 def ids_are_named(kind: Any) -> bool:
-    """Tell whether ids of a type are bytes to the core; all others are numbers."""
+    """Return whether ids of a type are bytes to the core; all others are numbers."""
     return _is_text(kind) or bool(pyarrow().types.is_decimal(kind))
 
 
 def ids_of(column: Any) -> Any:
-    """Give ids as numbers, or as offsets and bytes, that are ordered as the ids are."""
+    """Return ids as numbers, or as offsets and bytes, that are ordered as the ids are."""
     pa = pyarrow()
     kind = column.type
     if pa.types.is_decimal(kind):
@@ -246,7 +246,7 @@ def ids_of(column: Any) -> Any:
 
 
 def one_array(column: Any) -> Any:
-    """Give a column in one piece."""
+    """Return a column in one piece."""
     combined = column.combine_chunks()
     if not hasattr(combined, "chunks"):
         return combined

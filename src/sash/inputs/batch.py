@@ -25,7 +25,7 @@ Column = NDArray[Any] | list[Any] | record.Record
 
 
 def kinds_of(monoid: Monoid, entry: tuple[Any, Any]) -> Kinds:
-    """Give the kinds of a window that starts with this time and value."""
+    """Return the kinds of a window that starts with this time and value."""
     time, value = entry
     time_kind, codec = kinds_of_time.kind_of(time)
     if is_record(monoid) and time_kind != "object":
@@ -34,17 +34,17 @@ def kinds_of(monoid: Monoid, entry: tuple[Any, Any]) -> Kinds:
 
 
 def is_record(monoid: Monoid) -> bool:
-    """Tell whether the core runs this monoid as a record, where it has a form for the values."""
+    """Return whether the core runs this monoid as a record, where it has a form for the values."""
     return bool(monoid.parts) and not monoid.native
 
 
 def is_struct(monoid: Monoid) -> bool:
-    """Tell whether this is a struct."""
+    """Return whether this is a struct."""
     return monoid.name == "struct" and monoid.built_in
 
 
 def read_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds | None, Column, Column]:
-    """Give a batch as two columns and the kinds they have; no kinds where the batch is empty and decides nothing."""
+    """Return a batch as two columns and the kinds they have; no kinds where the batch is empty and decides nothing."""
     if is_record(window.monoid):
         return _record_batch(window, times, values)
     monoid = window.monoid
@@ -159,7 +159,7 @@ def _instants(rows: NDArray[Any] | list[Any], codec: Instants) -> NDArray[Any]:
 
 
 def _allowed(monoid: Monoid, time_kind: str, kind: str) -> str:
-    """Give the kind that the monoid keeps such values as: its own dtype, a native form, or Python objects."""
+    """Return the kind that the monoid keeps such values as: its own dtype, a native form, or Python objects."""
     native = dict(monoid.native)
     if time_kind == "object" or not native:
         return "object"

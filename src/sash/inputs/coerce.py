@@ -34,7 +34,7 @@ class Aware(list[Any]):
 
 
 def rows_of(column: Any, argument: str) -> NDArray[Any] | list[Any]:
-    """Give a column as an array, or as a list of Python values; nulls are refused."""
+    """Return a column as an array, or as a list of Python values; nulls are refused."""
     if isinstance(column, (list, tuple, range)):
         return list(column)
     refuse_table(column, argument)
@@ -76,7 +76,7 @@ def _refuse_nulls(column: Any, argument: str) -> None:
 
 
 def _aware_rows(column: Any) -> "Aware | None":
-    """Give instants of pandas or polars that have a time zone, in UTC and with it."""
+    """Return instants of pandas or polars that have a time zone, in UTC and with it."""
     dtype = column.dtype
     if getattr(dtype, "time_zone", None):  # polars
         return Aware(column.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy(), _zone(dtype.time_zone))
@@ -100,7 +100,7 @@ def _arrow_rows(column: Any, argument: str) -> NDArray[Any] | list[Any]:
 
 
 def _zone(name: str) -> tzinfo:
-    """Give a time zone by its name, or by an offset such as +02:00, as Arrow has them."""
+    """Return a time zone by its name, or by an offset such as +02:00, as Arrow has them."""
     offset = re.fullmatch(r"([+-])(\d\d):?(\d\d)", name)
     if offset is None:
         return ZoneInfo(name)
@@ -116,14 +116,14 @@ def _refuse_null(argument: str, row: int) -> None:
 
 
 def value_kind(value: Any) -> str:
-    """Give the native kind of one value, or "object"."""
+    """Return the native kind of one value, or "object"."""
     if isinstance(value, (bool, np.bool_)) or kinds_of_time.is_integer(value):
         return "int64"
     return "float64" if isinstance(value, (float, np.floating)) else "object"
 
 
 def column_kind(rows: NDArray[Any] | list[Any]) -> str:
-    """Give the native kind of all rows together, or "object"."""
+    """Return the native kind of all rows together, or "object"."""
     if isinstance(rows, np.ndarray):
         return {"i": "int64", "u": "int64", "b": "int64", "f": "float64"}.get(rows.dtype.kind, "object")
     kinds = {value_kind(value) for value in rows}
@@ -136,7 +136,7 @@ def column_kind(rows: NDArray[Any] | list[Any]) -> str:
 
 
 def integers(rows: NDArray[Any] | list[Any], argument: str, wanted: str) -> NDArray[Any]:
-    """Give rows as int64, or refuse the first that is none."""
+    """Return rows as int64, or refuse the first that is none."""
     is_time = argument == "times"
 
     def fits(value: Any) -> bool:
@@ -170,7 +170,7 @@ def integers(rows: NDArray[Any] | list[Any], argument: str, wanted: str) -> NDAr
 
 
 def reals(rows: NDArray[Any] | list[Any], argument: str, wanted: str, exact: bool) -> NDArray[Any]:
-    """Give rows as float64, or refuse the first that is none; `exact` ones must not be rounded."""
+    """Return rows as float64, or refuse the first that is none; `exact` ones must not be rounded."""
 
     def fits(value: Any) -> bool:
         return isinstance(value, (float, np.floating)) or (
@@ -201,12 +201,12 @@ def reals(rows: NDArray[Any] | list[Any], argument: str, wanted: str, exact: boo
 
 
 def is_there(value: Any) -> bool:
-    """Tell whether a row is no null."""
+    """Return whether a row is no null."""
     return not kinds_of_time.is_null(value)
 
 
 def objects(rows: Rows) -> list[Any]:
-    """Give rows as Python objects; NumPy's times stay what they are, because as plain values they would be ints."""
+    """Return rows as Python objects; NumPy's times stay what they are, because as plain values they would be ints."""
     if isinstance(rows, list):
         return rows
     return list(rows) if rows.dtype.kind in "mM" else rows.tolist()

@@ -33,7 +33,7 @@ class Input(NamedTuple):
 
 
 def inputs_of(layout: Layout, values: Any) -> tuple[dict[str | int, Input], int]:
-    """Give the columns of a batch by name or position, and how many rows they have."""
+    """Return the columns of a batch by name or position, and how many rows they have."""
     if layout.named:
         names = dict.fromkeys(str(read.where) for read in layout.reads)  # each once: a column may be an iterator
         named: dict[str | int, Input] = {name: _column(layout, _named(values, name), name) for name in names}
@@ -49,7 +49,7 @@ def inputs_of(layout: Layout, values: Any) -> tuple[dict[str | int, Input], int]
 
 
 def rows_of_struct(monoid: Monoid, values: Any) -> list[Any]:
-    """Give a batch for a struct that Python runs as it would be given row by row."""
+    """Return a batch for a struct that Python runs as it would be given row by row."""
     reads = tuple(Read(name, "any", None) for name in monoid.columns) or (Read(0, "any", None),)
     layout = Layout(reads, (), bool(monoid.columns), True, True, 1)
     return objects_of(layout, *inputs_of(layout, values))
@@ -81,7 +81,7 @@ def _item(row: Any, name: str, i: int) -> Any:
 
 
 def _transposed(values: Any, arity: int) -> list[Any]:
-    """Give the columns of rows of tuples, or of an array of two dimensions."""
+    """Return the columns of rows of tuples, or of an array of two dimensions."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == arity:
         return [values[:, i] for i in range(arity)]
     rows = rows_of(values, "values")
@@ -121,7 +121,7 @@ def _flat(rows: Rows, name: str) -> Rows:
 
 
 def _filled(column: Any, name: str) -> tuple[Rows, Mask]:
-    """Give rows with something in place of nulls, and where they were."""
+    """Return rows with something in place of nulls, and where they were."""
     refuse_table(column, name)
     if hasattr(column, "null_count"):
         return _filled_native(column, name)
@@ -163,7 +163,7 @@ def _filled_list(rows: list[Any]) -> tuple[Rows, Mask]:
 
 
 def kinds_of_value(layout: Layout, value: Any) -> str:
-    """Give the kinds of a window's inputs that starts with this value."""
+    """Return the kinds of a window's inputs that starts with this value."""
     try:
         inputs, _ = inputs_of(layout, [value])
     except (KindError, ArgumentError) as error:
@@ -172,7 +172,7 @@ def kinds_of_value(layout: Layout, value: Any) -> str:
 
 
 def kinds_of(layout: Layout, inputs: Mapping[str | int, Input]) -> str:
-    """Give the kinds of all inputs as one text, or "object" where one of them has none in the core."""
+    """Return the kinds of all inputs as one text, or "object" where one of them has none in the core."""
     kinds = [_kind(read, inputs[read.where]) for read in layout.reads]
     return "object" if "object" in kinds else f"({','.join(kinds)})"
 
@@ -191,7 +191,7 @@ def _kind(read: Read, column: Input) -> str:
 
 
 def fits(layout: Layout, kinds: str) -> bool:
-    """Tell whether these could be the kinds of a window with this layout."""
+    """Return whether these could be the kinds of a window with this layout."""
     known = {"number": ("int64", "float64"), "float": ("float64",), "int": ("int64",)}
     if not (kinds.startswith("(") and kinds.endswith(")")):
         return False
@@ -205,7 +205,7 @@ def fits(layout: Layout, kinds: str) -> bool:
 
 
 def record_of(layout: Layout, inputs: Mapping[str | int, Input], kinds: str, rows: int) -> Record:
-    """Give a batch as the core takes it."""
+    """Return a batch as the core takes it."""
     wanted = kinds[1:-1].split(",") if len(kinds) > 2 else []
     columns = [_words(inputs[read.where], kind) for read, kind in zip(layout.reads, wanted, strict=True)]
     _refuse_negatives(layout, inputs, columns)
@@ -255,7 +255,7 @@ def _refuse_negatives(layout: Layout, inputs: Mapping[str | int, Input], columns
 
 
 def objects_of(layout: Layout, inputs: Mapping[str | int, Input], rows: int) -> list[Any]:
-    """Give a batch as Python values, as one by one they would have been given."""
+    """Return a batch as Python values, as one by one they would have been given."""
     columns = {where: _with_nulls(column) for where, column in inputs.items()}
     if layout.named:
         return [{name: column[i] for name, column in columns.items()} for i in range(rows)]
@@ -277,6 +277,6 @@ Room = tuple[NDArray[np.int64], NDArray[np.uint8]]  # the words of all results, 
 
 
 def room_for(result_kinds: list[str], rows: int) -> Room:
-    """Give what the core writes a slide's results into."""
+    """Return what the core writes a slide's results into."""
     words = sum(len(kinds) + kinds.count("I") for kinds in result_kinds)
     return np.empty((words, rows), dtype=np.int64), np.empty((len(result_kinds), rows), dtype=np.uint8)

@@ -15,7 +15,7 @@ from sash.times import Instants
 
 
 def monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
-    """Give the monoid that a header names, which must be the one that is given if there is one."""
+    """Return the monoid that a header names, which must be the one that is given if there is one."""
     named = header["monoid"]
     if monoid is None:
         for one in serialize.named_in(named):

@@ -32,7 +32,7 @@ class _Box:
 
 
 def svg(window: Window) -> str:
-    """Give a picture of a window's tree as an SVG document; "fiba", "paper" and "classic" have one.
+    """Return a picture of a window's tree as an SVG document; "fiba", "paper" and "classic" have one.
 
     >>> from sash import Window, monoids
     >>> w = Window(monoids.sum())
@@ -108,7 +108,7 @@ def _draw(box: _Box, top: float, parts: list[str]) -> None:
 
 
 def _text(x: float, y: float, size: int, colour: str, text: str) -> str:
-    """Give a line of text on a white ground, so that the lines between nodes do not cross it."""
+    """Return a line of text on a white ground, so that the lines between nodes do not cross it."""
     style = "paint-order='stroke' stroke='#fff' stroke-width='3'" if size < 14 else ""
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' text-anchor='middle' fill='{colour}' {style} {_FONT}>"

@@ -13,7 +13,7 @@ from sash.monoid import Layout, Monoid
 
 
 def room_for(kind: str, rows: int, parts: list[str]) -> Any:
-    """Give what the core writes a slide's results into."""
+    """Return what the core writes a slide's results into."""
     if kind == "object":
         return [None] * rows
     if kind == "record":
@@ -22,7 +22,7 @@ def room_for(kind: str, rows: int, parts: list[str]) -> Any:
 
 
 def results_of(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
-    """Give what slide returns: an array, or where the monoid is a struct a dict of them."""
+    """Return what slide returns: an array, or where the monoid is a struct a dict of them."""
     if parts:
         return assembled(monoid.layout(), parts, out, rows)
     if not isinstance(out, list):
@@ -31,12 +31,12 @@ def results_of(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
 
 
 def no_results(monoid: Monoid) -> Any:
-    """Give what slide returns for no rows, where nothing says of which kind."""
+    """Return what slide returns for no rows, where nothing says of which kind."""
     return columns_of(monoid, []) if is_struct(monoid) else np.empty(0)
 
 
 def slide_error(error: BaseException, index: int, results: Any) -> BaseException:
-    """Give what slide raises for an error in round `index`; an interrupt stays an interrupt."""
+    """Return what slide raises for an error in round `index`; an interrupt stays an interrupt."""
     if not isinstance(error, Exception):
         return error
     failed = SlideError(f"slide stopped in round {index}: {error}", index, results)
@@ -48,7 +48,7 @@ def slide_error(error: BaseException, index: int, results: Any) -> BaseException
 
 
 def assembled(layout: Layout, result_kinds: list[str], room: Room, rows: int) -> Any:
-    """Give a slide's results as a column, or as a dict of columns; masked arrays where some are null."""
+    """Return a slide's results as a column, or as a dict of columns; masked arrays where some are null."""
     results, at = {}, 0
     for i, (part, kinds) in enumerate(zip(layout.parts, result_kinds, strict=True)):
         width = len(kinds) + kinds.count("I")
@@ -88,7 +88,7 @@ def _structured(fields: tuple[str, ...], members: list[NDArray[Any]]) -> NDArray
 
 
 def columns_of(monoid: Monoid, results: list[Any]) -> Any:
-    """Give results that are Python objects as a column, or of a struct as a dict of columns."""
+    """Return results that are Python objects as a column, or of a struct as a dict of columns."""
     if monoid.name != "struct" or not monoid.built_in:
         return _object_column(results)
     return {name: _object_column([row[name] for row in results]) for name, _ in monoid.arguments}

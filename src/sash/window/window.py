@@ -217,7 +217,7 @@ class Window(_core.Window):
             raise RuntimeError("window changed while it was iterated over")
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold the same entries for the same monoid; their structures may differ."""
+        """Return whether both hold the same entries for the same monoid; their structures may differ."""
         if not isinstance(other, Window):
             return NotImplemented
         if self.monoid != other.monoid or len(self) != len(other):
@@ -234,7 +234,7 @@ class Window(_core.Window):
     # --- copies -----------------------------------------------------------------------------------
 
     def copy(self) -> "Window":
-        """Give a window of its own with the same entries, shape and counters. O(n)."""
+        """Return a window of its own with the same entries, shape and counters. O(n)."""
         twin = _blank(type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
         twin._copy_from(self)
         return twin
@@ -252,7 +252,7 @@ class Window(_core.Window):
         return _restored, (made, self._kinds, *(packed or self._freeze()))
 
     def to_bytes(self) -> bytes:
-        """Give the window as bytes, checked and versioned, that `from_bytes` loads; native windows hold no pickle.
+        """Return the window as bytes, checked and versioned, that `from_bytes` loads; native windows hold no pickle.
 
         >>> from sash import Window, monoids
         >>> w = Window(monoids.sum())
@@ -335,7 +335,7 @@ def _restored(made: Any, kinds: Kinds | None, times: Any, entries: Any, *rest: A
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two times or states are equal; NaN is the same as NaN here, also inside a state."""
+    """Return whether two times or states are equal; NaN is the same as NaN here, also inside a state."""
     if a is b or (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))):
         return True
     return bool(a == b) or bool(a != a and b != b)
@@ -355,7 +355,7 @@ def _checked_option(structure: str, name: str, value: Any) -> int:
 
 
 def _checked_size(kinds: Kinds, size: Any, times: batch.Column) -> Any:
-    """Give the size as a difference in the window's own ticks; None is one that nothing exceeds."""
+    """Return the size as a difference in the window's own ticks; None is one that nothing exceeds."""
     kind, codec, _ = kinds
     if kind == "object":
         return _checked_object_size(size, times)
