@@ -34,7 +34,7 @@ def as_number(value: Any) -> int | float | None:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether this is a Python or NumPy int. Neither bool nor timedelta64 is, though NumPy says the latter is."""
+    """Return whether this is a Python or NumPy int; neither bool nor timedelta64, NumPy's subclass of int, is one."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
@@ -124,7 +124,7 @@ class Instants:
                 return ticks
             time64 = np.datetime64(ticks, "us")
         else:
-            time64 = time if isinstance(time, np.datetime64) else time.to_datetime64()  # type: ignore[attr-defined]
+            time64 = time if isinstance(time, np.datetime64) else time.to_datetime64()
         return int(self.ticks(np.asarray([time64]), argument)[0])
 
     def ticks(self, times: "np.ndarray[Any, Any]", argument: str = "times") -> "np.ndarray[Any, Any]":

@@ -138,9 +138,9 @@ def kll(
     """Approximate quantiles of numbers at `q`, a number or a list, by a KLL sketch; None if empty.
 
     Without `q` the result is the `datasketches.kll_doubles_sketch` itself. The quantile at `q` is the smallest value
-    whose rank is at least q, as in Spark. It is exact up to k values; beyond that its rank is off by at most 1.33 % with
-    k=200 in 99 of 100 sketches, and results vary between runs because the sketch is randomized. With k=200 a combine of
-    full sketches takes 2 to 5 µs, and a state is up to 5 kB. NaN is ignored.
+    whose rank is at least q, as in Spark. It is exact up to k values; beyond that its rank is off by at most 1.33 %
+    with k=200 in 99 of 100 sketches, and results vary between runs because the sketch is randomized. With k=200 a
+    combine of full sketches takes 2 to 5 µs, and a state is up to 5 kB. NaN is ignored.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.kll(q=[0.5, 1])).slide([1, 2, 3], [10, 30, 20], size=9, at="end")
