@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "sash"
 # From the bottom up: a group of modules imports from itself and from lower layers, never from a group beside it. A
 # package is one module with all its files, `_core` is the compiled core, `__init__` what `sash` itself exports.
 LAYERS: list[dict[str, tuple[str, ...]]] = [
-    {"base": ("errors", "_core", "times", "durations", "formatting", "plot_style")},
+    {"base": ("errors", "_core", "times", "durations", "formatting", "plot_style", "equality")},
     {"monoids": ("numba_compile", "monoid", "monoids", "serialize")},
     {"inputs": ("inputs",)},
     {"window": ("window",), "keyed": ("keyed",)},

@@ -114,9 +114,8 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         if constexpr (S::ranges)
             return s_.query(range, agg);
         else
-            fail(ErrorKind::unsupported, std::string("query: ") + S::name +
-                                             " answers for the whole window only; use structure=\"fiba\" "
-                                             "for a stretch of it.");
+            fail(ErrorKind::unsupported,
+                 std::string(S::name) + " does not support range queries; use structure=\"fiba\".");
     }
 
     bool put(Time time, Entry entry) override {

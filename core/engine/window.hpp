@@ -67,15 +67,14 @@ class Window {
    private:
     using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
 
-    // Holds the window for one call. A callback that comes back in finds it held.
+    // Marks the window as in use for one call; a callback that uses it then raises.
     class Held {
        public:
         explicit Held(Window& window) : window_(window) {
             if (window.held_)
                 fail(ErrorKind::concurrent,
-                     "window: it is in the middle of another call; do not use it from its own "
-                     "monoid or times, or "
-                     "from another thread meanwhile.");
+                     "the window is in use by another call; do not use it from its own monoid or times, or from "
+                     "another thread.");
             window.held_ = true;
         }
         ~Held() { window_.held_ = false; }

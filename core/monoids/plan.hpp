@@ -152,6 +152,7 @@ class Plan {
         size_t words;  // of its outputs
     };
 
+    Op op_of(PyObject* part, const std::string& name, const TimeFormat& format) const;
     void add_part(PyObject* part, const TimeFormat& format);
     void join_some(int64_t* record, const int64_t* others, size_t stride, size_t count) const;
     bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) const;

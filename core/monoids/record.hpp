@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "monoids/bloom.hpp"
 #include "monoids/monoids.hpp"
 #include "monoids/plan.hpp"
 
@@ -278,7 +279,7 @@ struct RecordOf : Counted {
         return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(tidy.data()), record_bytes()));
     }
     Entry thaw(PyObject* state) const {
-        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != record_bytes()) fail_value(state, "is no record.");
+        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != record_bytes()) fail_value(state, "be a record");
         Entry entry;
         Box* box = Box::make(plan_->words(), true);
         std::memcpy(box->data(), PyBytes_AS_STRING(state), static_cast<size_t>(record_bytes()));

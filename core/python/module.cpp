@@ -1,4 +1,4 @@
-// The Python face of the core: bindings and nothing else.
+// The Python bindings of the core's windows and functions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,6 +6,7 @@
 #include "engine/window.hpp"
 #include "monoids/plan.hpp"
 #include "python/arguments.hpp"
+#include "python/callbacks.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,22 +20,9 @@ namespace {
 
 // --- errors --------------------------------------------------------------------------------------
 
-const char* class_of(ErrorKind kind) {
-    switch (kind) {
-        case ErrorKind::argument: return "ArgumentError";
-        case ErrorKind::kind: return "KindError";
-        case ErrorKind::order: return "OutOfOrderError";
-        case ErrorKind::unsupported: return "UnsupportedError";
-        case ErrorKind::overflow: return "ResultOverflowError";
-        case ErrorKind::concurrent: return "ConcurrentUseError";
-        case ErrorKind::corrupt: return "CorruptStateError";
-        default: return "InvariantError";
-    }
-}
-
 void raise(const Error& error) {
     try {
-        Ref kind = imported("sash.errors", class_of(error.kind));
+        Ref kind = callbacks::error_class(error.kind);
         Ref raised = call(kind.get(), python_text(error.message).get());
         if (!error.argument.empty())
             succeed(PyObject_SetAttrString(raised.get(), "argument", python_text(error.argument).get()));
@@ -47,13 +35,13 @@ void translate(const std::exception_ptr& thrown, void*) {
     try {
         std::rethrow_exception(thrown);
     } catch (const PythonError&) {
-        // the interpreter has it already
+        // the interpreter's error indicator is set already
     } catch (const Error& error) {
         raise(error);
     }
 }
 
-// Runs the work and gives back what it raised, as an object, or none.
+// Runs the work and returns the exception that it raised, or None.
 template <class Do>
 Ref caught(Do&& work) {
     try {
@@ -84,7 +72,7 @@ Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
     bounds.stop_inside = is("right");
     if (!bounds.start_inside && !bounds.stop_inside && !is("neither"))
         fail(ErrorKind::argument,
-             "closed: " + shown(closed.ptr()) + " is not known; give \"both\", \"left\", \"right\" or \"neither\".");
+             "closed must be \"both\", \"left\", \"right\" or \"neither\", got " + shown(closed.ptr()) + ".", "closed");
     return bounds;
 }
 
@@ -117,7 +105,7 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
-// --- methods with more to them than a call -------------------------------------------------------
+// --- methods that are more than one call ---------------------------------------------------------
 
 nb::object kinds_property(const Window& window) {
     const Kinds* kinds = window.kinds();
@@ -221,7 +209,7 @@ uint64_t hash_of(nb::handle data, uint64_t seed) {
 void hash_rows(nb::handle rows, nb::handle hashes) {
     ColumnArgument given(rows), out(hashes, true);
     const Column& column = given.get();
-    if (out.get().size != column.size) fail(ErrorKind::argument, "hashes: there are not as many as rows.");
+    if (out.get().size != column.size) fail(ErrorKind::argument, "hashes must be as long as rows.", "hashes");
     int64_t* words = out.output().words;
     for (size_t i = 0; i < column.size; ++i) {
         uint64_t hash = column.words   ? mixed(static_cast<uint64_t>(column.words[i]))

@@ -7,6 +7,7 @@
 // The argument for the bounds is in docs/algorithm.md.
 #pragma once
 
+#include "structures/fiba_check.hpp"
 #include "structures/fiba_ends.hpp"
 #include "tree/bulk.hpp"
 #include "tree/check.hpp"

@@ -72,8 +72,8 @@ SASH_COLD Ref nodes_of(S& structure, const TimeFormat& format) {
     else if constexpr (is_fiba<S>)
         return structure.root() ? node_of(structure, structure.root(), structure.height(), none(), format) : none();
     else
-        fail(ErrorKind::unsupported, std::string("nodes: ") + S::name +
-                                         " is no tree of nodes; use structure=\"fiba\", \"paper\" or \"classic\".");
+        fail(ErrorKind::unsupported,
+             std::string(S::name) + " does not support nodes(); use structure=\"fiba\", \"paper\" or \"classic\".");
 }
 
 }  // namespace sash

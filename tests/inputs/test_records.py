@@ -391,7 +391,7 @@ def test_what_is_no_table_is_refused(given: Any, native: bool) -> None:
     for w in (empty, full):
         before = w.copy()
         for call in (w.insert_many, lambda times, values, w=w: w.slide(times, values, count=2)):
-            with pytest.raises(KindError, match=r"^(values|x)(\[\d\])?: .*\.$"):
+            with pytest.raises(KindError, match=r"^values(\['x'\])?(\[\d\])? must .*\.$"):
                 call([1, 2], given)
             assert w == before
     assert empty._kinds is None
@@ -408,7 +408,7 @@ def test_a_table_is_no_column() -> None:
     """A monoid outside a struct refuses a table, in place of an error of pandas."""
     table = pd.DataFrame({"a": [1.0], "b": [2.0]})
     for monoid in (monoids.weighted_mean(), monoids.sum(), monoids.mean()):
-        with pytest.raises(KindError, match=r"^values: a table of shape \(1, 2\) is no column"):
+        with pytest.raises(KindError, match=r"^values must be a column, got a table of shape \(1, 2\)"):
             Window(monoid).insert_many([1], table)
 
 
@@ -429,9 +429,10 @@ def test_negatives_have_no_geometric_mean_in_a_struct() -> None:
     """The sentence names the column and the row; a null is not looked at."""
     w = Window(monoids.struct(g=monoids.geomean("x"), n=monoids.count()))
     w.insert_many([1, 2], {"x": [4.0, None]})
-    with pytest.raises(ArgumentError, match=r"^x\[1\]: -1.0 has no geometric mean"):
+    with pytest.raises(ArgumentError, match=r"^values\['x'\]\[1\] must not be negative .*, got -1.0") as caught:
         w.insert_many([3, 4], {"x": [1.0, -1.0]})
-    with pytest.raises(ArgumentError, match="has no geometric mean"):
+    assert (caught.value.argument, caught.value.column) == ("values", "x")
+    with pytest.raises(ArgumentError, match="must not be negative for a geometric mean"):
         w.insert(3, {"x": -1.0})
     assert w.query() == {"g": 4.0, "n": 2}
 
@@ -442,7 +443,7 @@ def test_a_wrong_row_changes_nothing(row: Any) -> None:
     empty, full = Window(monoids.struct(total=monoids.sum("x"))), Window(monoids.struct(total=monoids.sum("x")))
     full.insert(1, {"x": 1})
     for w in (empty, full):
-        with pytest.raises(KindError, match=r"^value: .*\.$"):
+        with pytest.raises(KindError, match=r"^value must .*\.$"):
             w.insert(2, row)
     assert empty._kinds is None and full.query() == {"total": 1}
 
@@ -500,7 +501,7 @@ def test_records_know_every_unit_of_instants(unit: str) -> None:
     assert w.query() == {"last": 3.0, "mean": 2.0} and Window.from_bytes(w.to_bytes()) == w
     timed = Window(monoids.rate())
     if unit in "YM":
-        with pytest.raises(KindError, match="no number of seconds"):
+        with pytest.raises(KindError, match=r"^time must have a unit of days or less"):
             timed.insert(times[0], 1.0)
     else:
         timed.insert_many(times, [1.0, 3.0])
@@ -562,7 +563,7 @@ def test_a_struct_of_your_own_asks_for_it() -> None:
     monoid = monoids.struct(mine=mine, n=monoids.count())
     w = Window(monoid)
     w.insert(1, {"x": 4})
-    with pytest.raises(ArgumentError, match="'mine' in this window's is not built in"):
+    with pytest.raises(ArgumentError, match="custom monoid 'mine'; pass the whole monoid as monoid="):
         Window.from_bytes(w.to_bytes(), allow_pickle=True)
     assert Window.from_bytes(w.to_bytes(), monoid, allow_pickle=True) == w
 

@@ -42,14 +42,14 @@ def test_hashes_do_not_change() -> None:
 @pytest.mark.parametrize("value", [None, [1], (1, 2), {1}, np.timedelta64(1, "s"), pd.NaT], ids=repr)
 def test_what_has_no_stable_hash(value: Any) -> None:
     """What cannot be hashed is refused, with what can."""
-    with pytest.raises(KindError, match="has no stable hash; give an int, float, str"):
+    with pytest.raises(KindError, match=r"^value must be an int, float, str, .* to be hashed, got"):
         monoids.stable_hash(value)
 
 
 @pytest.mark.parametrize("value", [10**5000, Decimal("1e5000"), Decimal("1e999999")], ids=["int", "Decimal", "long"])
 def test_what_is_too_long_to_hash(value: Any) -> None:
     """Numbers of thousands of digits are refused rather than written out."""
-    with pytest.raises(ArgumentError, match="too long"):
+    with pytest.raises(ArgumentError, match=r"^value must have at most .* to be hashed, got"):
         monoids.stable_hash(value)
 
 
