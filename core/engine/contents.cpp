@@ -167,7 +167,7 @@ Ref EngineFor<Time, Monoid>::result(const Agg& agg, const Range<Time>& range) {
     return monoid().result(agg);
 }
 
-// Of a range that holds nothing; an end that is open is none.
+// The result of an empty range, with None for an open end.
 template <class Time, class Monoid>
 Ref EngineFor<Time, Monoid>::empty(const Bounds& bounds) {
     if constexpr (Monoid::takes_time) {
@@ -191,7 +191,7 @@ void EngineFor<Time, Monoid>::store_timed(Output& out, size_t row, const Slide& 
     }
 }
 
-// The range that a slide has just come to.
+// The range of a slide's current round.
 template <class Time, class Monoid>
 Range<Time> EngineFor<Time, Monoid>::slid(const Slide& slide) {
     Range<Time> range;

@@ -10,7 +10,7 @@ namespace {
 
 using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
 
-// The registry: everything that is tested, plotted or offered is in here.
+// The registry of all structures.
 const std::vector<std::pair<std::string, Maker>>& registry() {
     static const std::vector<std::pair<std::string, Maker>> makers = {
         {"fiba", make_fiba}, {"paper", make_paper},       {"classic", make_classic}, {"two_stacks", make_two_stacks},
@@ -82,7 +82,7 @@ std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) con
 // The engine of a window without kinds: it answers as an empty one of any kind would.
 std::unique_ptr<Engine> Window::undecided() const { return make({TimeKind::object, {}, "object"}); }
 
-// Runs a change on the engine, or on a new one that is kept only if the change succeeds: a failed first insert leaves
+// Runs a change on the engine, or on a new one that stays only if the change succeeds: a failed first insert leaves
 // the window without kinds.
 template <class Do>
 void Window::change(const Kinds& kinds, Do&& work) {

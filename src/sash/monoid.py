@@ -174,14 +174,8 @@ class Monoid:
         """
         from sash.numba_compile import input_columns, program
 
-        column_names = input_columns(column, columns)
-        code = program(identity, combine, lift, lower, column_names, dtype)
-        names = column_names or (None,) * len(code.input_kinds)
-        inputs = tuple(
-            Input(name, "int" if kind == "int64" else "float", kind)
-            for name, kind in zip(names, code.input_kinds, strict=True)
-        )
-        fields = () if code.output.single else tuple(f"_{i}" for i in range(1, len(code.output_kinds) + 1))
+        names = input_columns(column, columns)
+        code = program(identity, combine, lift, lower, names, dtype)
         return cls(
             identity=identity,
             combine=combine,
@@ -193,8 +187,8 @@ class Monoid:
             version=version,
             column=column,
             dtype=dtype,
-            arguments=() if columns is None else (("columns", column_names),),
-            parts=(Part("compiled", inputs, fields=fields, program=code),),
+            arguments=() if columns is None else (("columns", names),),
+            parts=(_compiled_part(code, names),),
         )
 
     @property
@@ -269,6 +263,15 @@ class Monoid:
         if self.dtype is not None:
             arguments.append(f"dtype={self.dtype!r}")
         return f"{self.name}({', '.join(arguments)})"
+
+
+def _compiled_part(code: "Program", names: tuple[str, ...] | None) -> Part:
+    inputs = tuple(
+        Input(name, "int" if kind == "int64" else "float", kind)
+        for name, kind in zip(names or (None,) * len(code.input_kinds), code.input_kinds, strict=True)
+    )
+    fields = () if code.output.single else tuple(f"_{i}" for i in range(1, len(code.output_kinds) + 1))
+    return Part("compiled", inputs, fields=fields, program=code)
 
 
 def _anatomy(function: Any) -> Any:

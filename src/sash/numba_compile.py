@@ -331,11 +331,15 @@ def source(program: Program) -> str:
             state = int64(result)
         state_i[0] = int64(state)
     """
+    return "\n\n".join(_functions(program))
+
+
+def _functions(program: Program) -> list[str]:
     state, row, width = program.state, program.input, len(program.input.kinds)
     load, store = f"state = {state.read('state')}", state.write("state", "state")
     lift = [] if program.lift is None else ["lifted = lift(value)", f"value = {state.convert('lifted')}"]
     step = ["    result = combine(state, value)", f"    state = {state.convert('result')}"]
-    functions = [
+    return [
         _function("lift_row", "row", [f"value = {row.read('row')}", *lift, *state.write("state", "value")]),
         _function(
             "fold_rows",
@@ -365,7 +369,6 @@ def source(program: Program) -> str:
         ),
         _function("lower_state", "out", [load, "result = lower(state)", *program.output.write("out", "result")]),
     ]
-    return "\n\n".join(functions)
 
 
 def _function(name: str, other: str, body: list[str], *more: str) -> str:

@@ -196,7 +196,7 @@ def test_writers_exclude_each_other(spark, tmp_path):
         ("t", {"partition_by": ["day"]}, ArgumentError, "partition_by: 'day' is not among the keys"),
         ("t", {"buckets": 0}, ArgumentError, "buckets: 0 is out of range; give a whole number from 1 to 1000000."),
         ("t", {"keep": 0}, ArgumentError, "keep: 0 is out of range; give a whole number of at least 1."),
-        ("t", {"wait": "soon"}, ArgumentError, "wait: 'soon' is no duration"),
+        ("t", {"wait": "soon"}, ArgumentError, "wait must be a duration such as"),
         (
             "t",
             {"table": "x"},
