@@ -156,7 +156,7 @@ def lifted(monoid, value):
 
 
 def natively(monoid, values, split):
-    """Give the result by the C functions: fold the values before `split`, then join the states of the others."""
+    """Return the result by the C functions: fold the values before `split`, then join the states of the others."""
     p = program(monoid)
     lift, fold, join, lower = p.addresses()
     state = memory(words(p.state_kinds, monoid.identity))
@@ -202,7 +202,7 @@ def test_division_by_zero_gives_nan():
 
 
 def test_kinds_and_parts(cases):
-    """A compiled monoid tells the core its inputs with their columns, its words and the fields of a result."""
+    """A compiled monoid's layout has its inputs with their columns, its words and the fields of a result."""
     mean, matrix = cases["mean"].monoid, cases["matrix"].monoid
     assert program(mean).state_kinds == ("float64", "int64")
     assert program(mean).input_kinds == ("float64",)
@@ -276,7 +276,7 @@ def test_pickles_and_compiles_again_elsewhere(cases):
 
 
 def test_without_numba():
-    """Without Numba one sentence says what to install, and importing sash asks for nothing."""
+    """Without Numba the message says what to install, and importing sash does not need it."""
     code = """
 import sys; sys.modules["numba"] = None
 import sash

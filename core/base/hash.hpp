@@ -1,7 +1,7 @@
 // A 64-bit hash of bytes at the speed of memory: the checksum of states, and the stable hash of strings.
 //
-// Four lanes run in parallel, so that no multiplication waits for the previous one. Each step is a bijection of its lane
-// and of its word, and so is the rest of the way to the result: two inputs that differ in one word never collide.
+// Four lanes run in parallel, so that no multiplication waits for the previous one. Each step is a bijection of its
+// lane and of its word, and so is the rest of the way to the result: two inputs that differ in one word never collide.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // One monoid that stands for all native ones, chosen at run time.
 //
 // Each template of an engine adds seconds to the build. `fiba` is compiled for every native monoid with times of one
-// word; the structures that it is compared with (paper, classic, two_stacks, daba, reactive) only for the monoids of the
-// measurements. All other combinations use this monoid and the times of base/any_time.hpp: the same values, errors and
-// bytes, with a virtual call for each combine.
+// word; the structures that it is compared with (paper, classic, two_stacks, daba, reactive) only for the monoids of
+// the measurements. All other combinations use this monoid and the times of base/any_time.hpp: the same values, errors
+// and bytes, with a virtual call for each combine.
 #pragma once
 
 #include <memory>

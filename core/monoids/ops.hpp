@@ -1,7 +1,7 @@
 // Ops: the aggregates of a native record.
 //
-// A record is an array of 64-bit words, a range of them per aggregate, with a header of two: which aggregates have seen a
-// value, and the number of rows. An op folds many rows, or joins many records, in one indirect call, inside which the
+// A record is an array of 64-bit words, a range of them per aggregate, with a header of two: which aggregates have seen
+// a value, and the number of rows. An op folds many rows, or joins many records, in one indirect call, inside which the
 // types are known at compile time. An op is a semigroup: the header's bits stand for the identity, so that nulls and
 // empty windows need no special value.
 //

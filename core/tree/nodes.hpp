@@ -1,7 +1,7 @@
 // The common parts of all trees' nodes.
 //
-// All entries are in leaves; an inner node has its children, the places that separate them, and a summary of each child.
-// A node has no pointer to its parent and does not store its level: callers keep track of it, and leaves have level 0.
+// All entries are in leaves; an inner node has its children, the places that separate them, and a summary of each
+// child. A node has no pointer to its parent and does not store its level, which callers track; leaves have level 0.
 //
 // A family of nodes (typed_nodes.hpp, word_nodes.hpp) is the parameter of Tree:
 //   Place, Leaf, Inner, Spines                     the types

@@ -151,7 +151,7 @@ class TypedNodes {
         return to;
     }
 
-    // A leaf far from the ends is rarely in cache. Its search would fetch one line after the other, so prefetch them all.
+    // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
     void prefetch(const Leaf* leaf) const {
         constexpr uint32_t step = std::max<size_t>(1, 64 / sizeof(Time));
         for (uint32_t i = 0; i < capacity_; i += step) __builtin_prefetch(leaf->times() + i);

@@ -155,7 +155,7 @@ class WordNodes {
     void set_stale(Inner* node, uint32_t i) { node->valid &= ~(uint64_t{1} << i); }
     void clear_child(Inner*, uint32_t) {}
 
-    // A leaf far from the ends is rarely in cache. Its search would fetch one line after the other, so prefetch them all.
+    // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
     void prefetch(const Leaf* leaf) const { prefetch_whole(leaf); }
     void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);

@@ -224,7 +224,7 @@ def test_quantile_refuses(q, error):
 
 
 def test_arguments_show():
-    """What a monoid was made with shows in its repr and tells it from others."""
+    """A monoid's arguments are in its repr and distinguish it from others."""
     assert repr(monoids.quantile(0.9, "x")) == "quantile(q=0.9, column='x')"
     assert repr(monoids.string_agg("-")) == "string_agg(separator='-')"
     assert monoids.quantile(0.9) != monoids.quantile(0.8)

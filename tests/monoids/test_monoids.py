@@ -66,7 +66,7 @@ def test_grouping_does_not_matter(name: str) -> None:
 
 @pytest.mark.parametrize("name", monoids.EXAMPLES)
 def test_commutative_is_true(name: str) -> None:
-    """Where a monoid claims to commute, every order gives one result; where it does not, some order differs."""
+    """If a monoid claims to commute, every order has the same result; if not, some order differs."""
     monoid = monoids.EXAMPLES[name]
     values = [(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)] if values_for(monoid) is PAIRED else [3, 1, 2]
     if name == "argmax":
@@ -102,7 +102,7 @@ def test_they_pickle_print_and_compare(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in monoids.EXAMPLES if not monoids.EXAMPLES[name].timed])
 def test_windows_agree_with_the_definition(name: str) -> None:
-    """A window gives what a fold of the Python definition gives, and of nothing the lowered identity."""
+    """A window's result equals a fold of the Python definition; an empty one's is the lowered identity."""
     monoid = monoids.EXAMPLES[name]
     window = Window(monoid)
     assert same(window.query(), monoid.empty())
@@ -155,7 +155,7 @@ def test_columns_are_named_once_in_order() -> None:
 
 
 def test_parts_describe_the_native_record() -> None:
-    """The core is told the operation, what it reads and with which parameters."""
+    """The layout has the operation, its inputs and its parameters."""
     assert monoids.sum("a", dtype=float).parts == (Part("sum", (Input("a", "number", "float64"),)),)
     assert monoids.std(ddof=0).parts == (Part("variance", (Input(None, "float"),), (0, 1)),)
     assert monoids.count().parts == (Part("count", ()),)
@@ -169,7 +169,7 @@ def test_parts_describe_the_native_record() -> None:
 
 
 def test_every_built_in_has_a_card() -> None:
-    """The cards say what is given, and take the facts from the monoid itself."""
+    """The cards describe the result, and take the flags from the monoid itself."""
     cards = {card.name: card for card in monoids.cards()}
     assert list(cards) == list(monoids.BUILT_IN) == list(monoids.EXAMPLES)
     assert set(cards) <= set(monoids.__all__)
@@ -337,7 +337,7 @@ def test_exact_sums_are_fsums() -> None:
 
 
 def test_struct_skips_nulls() -> None:
-    """A null in any column of a field skips the row for that field; NaN is no null."""
+    """A null in any column of a field skips the row for that field; NaN is not null."""
     monoid = monoids.struct(
         rows=monoids.count(),
         n=monoids.count("a"),
@@ -457,7 +457,7 @@ def test_struct_in_a_window() -> None:
     ],
 )
 def test_bad_arguments(make: Any, error: type[Exception], sentence: str) -> None:
-    """A wrong argument is named, shown, and told what would be right."""
+    """The message has the argument, what is accepted and the value."""
     with pytest.raises(error) as caught:
         make()
     assert sentence in str(caught.value) and str(caught.value).endswith(".")

@@ -238,7 +238,7 @@ def test_distinct_estimates(monoid, error):
     "monoid", [monoids.theta(lg_k=5), monoids.cpc(lg_k=5), monoids.theta(), monoids.cpc()], ids=repr
 )
 def test_distinct_states_do_not_depend_on_grouping(monoid):
-    """The same set of values gives the same bytes, in any order and any grouping: these two are exact monoids."""
+    """The same set of values has the same bytes, in any order and any grouping: these two are exact monoids."""
     values = [*range(700), *map(str, range(300)), *[0.5, 0.25, math.nan, "x", 1] * 20]
     state = state_of(monoid, values)
     assert monoid.exact
@@ -262,7 +262,7 @@ def test_what_counts_as_different(name):
 
 
 def test_theta_is_the_sketch_of_other_languages():
-    """A state's bytes are those the library gives when it sees the values itself."""
+    """A state's bytes are those that the library itself returns for the values."""
     sketch = datasketches.update_theta_sketch(12)
     for value in ("anna", 5, 2.5):
         sketch.update(value)
