@@ -345,9 +345,9 @@ def test_ranges_where_there_are_none(structure: Structure) -> None:
     if structure.ranges:
         assert window.query(2, 5) == 100
     else:
-        refuses(lambda: window.query(2, 5), UnsupportedError, "query")
-        refuses(lambda: window.query(2), UnsupportedError, "query")
-        refuses(lambda: window.query(stop=5), UnsupportedError, "query")
+        refuses(lambda: window.query(2, 5), UnsupportedError, "range queries")
+        refuses(lambda: window.query(2), UnsupportedError, "range queries")
+        refuses(lambda: window.query(stop=5), UnsupportedError, "range queries")
     assert window.query(None, None) == 190
 
 
