@@ -20,10 +20,10 @@ from support.documentation import run_blocks
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sash"
 
-# From the bottom up: a group of modules imports from itself and from lower layers, never from a group beside it. A
-# package is one module with all its files, `_core` is the compiled core, `__init__` what `sash` itself exports.
+# From the bottom up: a group of modules imports from itself and from lower layers, never from another group of its own
+# layer. A package is one module with all its files, `_core` is the compiled core, `__init__` is what `sash` exports.
 LAYERS: list[dict[str, tuple[str, ...]]] = [
-    {"base": ("errors", "_core", "times", "durations", "formatting", "plot_style")},
+    {"base": ("errors", "_core", "times", "durations", "formatting", "plot_style", "equality")},
     {"monoids": ("numba_compile", "monoid", "monoids", "serialize")},
     {"inputs": ("inputs",)},
     {"window": ("window",), "keyed": ("keyed",)},
@@ -69,7 +69,7 @@ def below(group: str) -> set[str]:
 
 
 def test_every_module_has_a_group():
-    """A new module or package must be given its place, and what is gone loses it."""
+    """Every module or package has a place, and every place a module or package."""
     there = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES}
     assert there | {"_core"} == set(GROUP_OF)
 
@@ -160,13 +160,13 @@ def test_stub_has_the_parameters_of_functions(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
-    """Every example in a docstring gives what it says."""
+    """Every example in a docstring returns what it shows."""
     failures, _ = doctest.testmod(importlib.import_module(name))
     assert failures == 0
 
 
 def test_examples_in_the_core():
-    """Every example in the extension's docstrings gives what it says."""
+    """Every example in the extension's docstrings returns what it shows."""
     runner, parser, tried = doctest.DocTestRunner(), doctest.DocTestParser(), 0
     for name, member in vars(_core.Window).items():
         test = parser.get_doctest(member.__doc__ or "", {}, name, None, 0)
@@ -189,7 +189,7 @@ def test_examples_in_the_documentation(page, capsys):
 
 
 def test_the_cards_are_those_of_the_registry():
-    """docs/monoids.md holds the cards as the registry gives them; `make cards` writes them."""
+    """docs/monoids.md has the cards of the registry; `make cards` writes them."""
     page = (ROOT / "docs" / "monoids.md").read_text()
     assert sash.monoids.cards_markdown() in page
 

@@ -1,4 +1,4 @@
-"""What each kind of time does: its order, its ends, what it takes in and what it gives back."""
+"""Each kind of time: its order, its ends, what it accepts and what it returns."""
 
 import datetime as dt
 import math
@@ -324,7 +324,7 @@ def test_fractions_have_sizes(structure: Structure) -> None:
 
 
 def test_objects_without_order_are_refused(structure: Structure) -> None:
-    """An object that does not compare is no time, not even as the first."""
+    """An object that does not compare is not a time, not even as the first."""
     window = letters(structure)
     for time in (object(), 1j, {}, float):
         with pytest.raises(KindError):
@@ -357,7 +357,7 @@ def test_pandas_columns_are_batches(structure: Structure) -> None:
 
 
 def test_empty_batches_change_nothing(structure: Structure) -> None:
-    """An empty batch inserts nothing, drops nothing, gives no results, and fixes no kind."""
+    """An empty batch inserts nothing, drops nothing, has no results, and sets no kind."""
     window = structure.window(monoids.sum())
     window.insert_many([], [])
     assert window.slide([], [], count=1).tolist() == [] and window.slide([], [], size=1).tolist() == []

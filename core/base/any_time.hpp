@@ -1,11 +1,11 @@
-// Times whose kind is known at run time only: one type for all native kinds, and one for those and Python objects.
+// Times whose kind is known only at run time: one type for all native kinds, and one for those and Python objects.
 #pragma once
 
 #include "base/time.hpp"
 
 namespace sash {
 
-// A native time; whether it is a pair or one word, the window's format says.
+// A native time; the window's format determines whether it is a pair or one word.
 struct AnyNumber {
     static constexpr bool objects = false;
     Pair number = 0;
@@ -38,7 +38,7 @@ inline constexpr bool is_any_time = std::is_base_of_v<AnyNumber, Time>;
 template <class Time>
 using IfAnyTime = std::enable_if_t<is_any_time<Time>>;
 
-// Calls `use` with the time as what it is.
+// Calls `use` with the time in its native type.
 template <class Time, class Use, class = IfAnyTime<Time>>
 auto with(const TimeFormat& format, const Time& time, Use&& use) {
     if constexpr (Time::objects)
@@ -47,7 +47,7 @@ auto with(const TimeFormat& format, const Time& time, Use&& use) {
     return use(time.word());
 }
 
-// Reads a time as what it is: `read` is called with a value of its type, which says which one.
+// Reads a time by its kind: `read` is called with a value that selects the type.
 template <class Time, class Read>
 Time any_time(const TimeFormat& format, Read&& read) {
     if constexpr (Time::objects)

@@ -1,7 +1,7 @@
-// The core's own errors, and where each becomes a Python exception.
+// The core's errors.
 //
-// A core error is a class of `sash.errors` and a sentence; python/module.cpp turns it into a raised exception. A Python
-// exception that a user's callback raised travels as PythonError: the interpreter holds the exception itself.
+// An error is a class of `sash.errors`, a message and the name of an argument; python/module.cpp raises it in Python.
+// A Python exception raised by a callback is thrown as PythonError: the interpreter holds the exception itself.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace sash {
 
 enum class ErrorKind {
-    argument,     // ArgumentError: the type is right, the value is not
-    kind,         // KindError: the type is wrong, or differs from what the window holds
+    argument,     // ArgumentError: the right type, but an invalid value
+    kind,         // KindError: an invalid type, or one that differs from the window's entries
     order,        // OutOfOrderError
     unsupported,  // UnsupportedError
     overflow,     // ResultOverflowError
@@ -23,10 +23,10 @@ enum class ErrorKind {
 struct Error {
     ErrorKind kind;
     std::string message;
-    std::string argument;  // the one at fault, or empty
+    std::string argument;  // the invalid one, or empty
 };
 
-// The interpreter's error indicator is set; nothing else to say.
+// The interpreter's error indicator is set.
 struct PythonError {};
 
 [[noreturn]] inline void fail(ErrorKind kind, std::string message, std::string argument = "") {

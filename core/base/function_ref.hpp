@@ -1,4 +1,4 @@
-// A callable that is passed by reference and called through a pointer: for what must not be a template.
+// A reference to a callable, called through a pointer, for functions that must not be templates.
 #pragma once
 
 #include <type_traits>

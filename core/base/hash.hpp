@@ -1,7 +1,7 @@
-// 64 bits of any bytes, at the speed of memory: the check sum of states, and the stable hash of strings.
+// A 64-bit hash of bytes at the speed of memory: the checksum of states, and the stable hash of strings.
 //
-// Four lanes run side by side, so that no multiplication waits for the one before. Each step is a bijection of its lane
-// and of its word, and so is each way on to the result: two inputs that differ in one word never share a hash.
+// Four lanes run in parallel, so that no multiplication waits for the previous one. Each step is a bijection of its
+// lane and of its word, and so is the rest of the way to the result: two inputs that differ in one word never collide.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace sash {
 
-inline uint64_t mixed(uint64_t x) {  // the finaliser of splitmix64
+inline uint64_t mixed(uint64_t x) {  // the finalizer of splitmix64
     x += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;

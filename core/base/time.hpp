@@ -4,7 +4,7 @@
 //   Pair       (int64, int64) in lexicographic order, packed into one 128-bit integer
 //   Ref        any Python object with a total order
 //
-// A TimeFormat says which kind of Python value a window's times came as, and turns one into the other.
+// A TimeFormat is the kind of Python value that a window's times are, and converts between it and the native form.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/words.hpp"
-#include "python/python.hpp"
+#include "python/callbacks.hpp"
 
 namespace sash {
 
@@ -36,7 +36,7 @@ struct TimeFormat {
     bool one_word() const { return kind != TimeKind::pair && kind != TimeKind::object; }
 };
 
-// Native rows as the Python side hands them over; exactly one of the first four is set. A pair takes two words.
+// Native rows from Python; exactly one of the first four is set. A pair takes two words.
 struct Column {
     const int64_t* words = nullptr;
     const double* reals = nullptr;
@@ -45,7 +45,7 @@ struct Column {
     size_t size = 0, input_count = 0;
     const uint8_t* nulls = nullptr;  // of an input; null: there are none
 
-    // The rows from `from` on, of numbers.
+    // Up to `count` rows of numbers, starting at `from`.
     Column part(size_t from, size_t count) const {
         Column rows;
         if (words) rows.words = words + from;
@@ -71,12 +71,12 @@ inline uint64_t read_inputs(const Column& column, size_t row, int64_t* words) {
 inline bool less(int64_t a, int64_t b) { return a < b; }
 inline bool less(Pair a, Pair b) { return a < b; }
 
-// Two objects that do not compare are two kinds of time in one window.
+// Two objects that do not compare are times of different kinds.
 [[noreturn]] inline void fail_unordered(PyObject* a, PyObject* b) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
     PyErr_Clear();
-    fail(ErrorKind::kind, "time: " + shown(a) + " cannot be ordered against " + shown(b) +
-                              "; give times of one kind that compare with <.");
+    fail(ErrorKind::kind, "time must compare with < to all other times, got " + shown(a) + " and " + shown(b) + ".",
+         "time");
 }
 
 inline bool less(const Ref& a, const Ref& b) {
@@ -87,27 +87,25 @@ inline bool less(const Ref& a, const Ref& b) {
 
 // --- from Python ---------------------------------------------------------------------------------
 
-[[noreturn]] inline void fail_time(const char* argument, PyObject* time, const char* wrong) {
-    fail(ErrorKind::kind, std::string(argument) + ": " + shown(time) + " " + wrong);
+[[noreturn]] inline void fail_time(const char* argument, PyObject* time, const char* requirement,
+                                   ErrorKind kind = ErrorKind::kind) {
+    fail(kind, std::string(argument) + " must " + requirement + ", got " + shown(time) + ".", argument);
 }
 
-inline int64_t integer_time(const char* argument, PyObject* time, const char* wrong) {
+inline int64_t integer_time(const char* argument, PyObject* time, const char* requirement) {
     Ref index;
     if (!PyLong_CheckExact(time)) {
-        if (PyBool_Check(time) || !PyIndex_Check(time)) fail_time(argument, time, wrong);
+        if (PyBool_Check(time) || !PyIndex_Check(time)) fail_time(argument, time, requirement);
         index = Ref::checked(PyNumber_Index(time));
         time = index.get();
     }
     int overflow = 0;
     int64_t value = PyLong_AsLongLongAndOverflow(time, &overflow);
-    if (overflow)
-        fail(ErrorKind::argument,
-             std::string(argument) + ": " + shown(time) + " does not fit int64; give a time from -2**63 to 2**63 - 1.");
+    if (overflow) fail_time(argument, time, "fit int64, -2**63 to 2**63 - 1", ErrorKind::argument);
     return value;
 }
 
 inline int64_t real_time(const char* argument, PyObject* time) {
-    static const char* wrong = "is not a float, but this window's times are floats; give a float.";
     double value;
     if (PyFloat_Check(time)) {
         value = PyFloat_AS_DOUBLE(time);
@@ -118,20 +116,17 @@ inline int64_t real_time(const char* argument, PyObject* time) {
         PyErr_Clear();
         Ref back = python_float(exact ? value : 0.0);
         if (!exact || PyObject_RichCompareBool(back.get(), index.get(), Py_EQ) != 1)
-            fail(ErrorKind::argument, std::string(argument) + ": " + shown(time) +
-                                          " is no exact float; give a float, or an int that is one exactly.");
+            fail_time(argument, time, "be exactly representable as a float", ErrorKind::argument);
     } else {
-        Ref plain = call(imported("sash.times", "as_float").get(), time);
-        if (plain.is_none()) fail_time(argument, time, wrong);
+        Ref plain = callbacks::as_float(time);
+        if (plain.is_none()) fail_time(argument, time, "be a float, as this window's times are");
         value = PyFloat_AsDouble(plain.get());
     }
-    if (std::isnan(value))
-        fail(ErrorKind::argument, std::string(argument) + ": nan is not a time; give a float that is a number.");
+    if (std::isnan(value)) fail_time(argument, time, "be a number", ErrorKind::argument);
     return word_of(value + 0.0);  // -0.0 + 0.0 is 0.0: one zero, one time
 }
 
 inline void require_ordered(const char* argument, PyObject* time) {
-    static const char* wrong = "has no order; give times that compare with <, and equal themselves.";
     Ref same = Ref::steal(PyObject_RichCompare(time, time, Py_EQ));
     int equal = same ? PyObject_IsTrue(same.get()) : -1;
     int ordered = equal < 0 ? -1 : PyObject_RichCompareBool(time, time, Py_LT);
@@ -141,15 +136,15 @@ inline void require_ordered(const char* argument, PyObject* time) {
         if (!unordered) throw PythonError{};
         PyErr_Clear();
     }
-    if (equal != 1 || ordered < 0 || PyBool_Check(time)) fail_time(argument, time, wrong);
+    if (equal != 1 || ordered < 0 || PyBool_Check(time))
+        fail_time(argument, time, "have an order, compare with < and equal itself");
 }
 
 inline int64_t single_time(const TimeFormat& format, PyObject* time, const char* argument) {
-    if (format.kind == TimeKind::integer)
-        return integer_time(argument, time, "is not an int, but this window's times are ints; give an int.");
+    if (format.kind == TimeKind::integer) return integer_time(argument, time, "be an int, as this window's times are");
     if (format.kind == TimeKind::real) return real_time(argument, time);
     Ref name = Ref::checked(PyUnicode_FromString(argument));
-    Ref ticks = call(attribute(format.codec.get(), "encode").get(), time, name.get());
+    Ref ticks = callbacks::encode(format.codec.get(), time, name.get());
     int64_t value = PyLong_AsLongLong(ticks.get());
     if (value == -1 && PyErr_Occurred()) throw PythonError{};
     return value;
@@ -163,10 +158,10 @@ inline int64_t first_of(Pair pair) { return static_cast<int64_t>(pair >> 64); }
 inline int64_t second_of(Pair pair) { return static_cast<int64_t>(static_cast<uint64_t>(pair) ^ (uint64_t{1} << 63)); }
 
 inline Pair pair_time(PyObject* time, const char* argument) {
-    static const char* wrong = "is not a pair of ints, but this window's times are; give a tuple of two ints.";
-    if (!PyTuple_Check(time) || PyTuple_GET_SIZE(time) != 2) fail_time(argument, time, wrong);
-    int64_t first = integer_time(argument, PyTuple_GET_ITEM(time, 0), wrong);
-    return pair_of(first, integer_time(argument, PyTuple_GET_ITEM(time, 1), wrong));
+    static const char* requirement = "be a pair of ints, as this window's times are";
+    if (!PyTuple_Check(time) || PyTuple_GET_SIZE(time) != 2) fail_time(argument, time, requirement);
+    int64_t first = integer_time(argument, PyTuple_GET_ITEM(time, 0), requirement);
+    return pair_of(first, integer_time(argument, PyTuple_GET_ITEM(time, 1), requirement));
 }
 
 template <class Time>
@@ -199,7 +194,7 @@ Time time_at(const TimeFormat& format, const Column& column, size_t row) {
 inline Ref python_time(const TimeFormat& format, int64_t time) {
     if (format.kind == TimeKind::integer) return python_int(time);
     if (format.kind == TimeKind::real) return python_float(double_of(time));
-    return call_method(format.codec.get(), "decode", python_int(time).get());
+    return callbacks::decode(format.codec.get(), python_int(time).get());
 }
 inline Ref python_time(const TimeFormat&, Pair time) {
     return python_pair(python_int(first_of(time)), python_int(second_of(time)));
@@ -222,23 +217,23 @@ struct Moment {
             std::memcpy(&bits, &value, sizeof bits);
             return bits;
         } else {
-            return 0;  // objects are no native times
+            return 0;  // objects have no native form
         }
     }
 };
 
-// --- the far edge of a window of a given size ----------------------------------------------------
+// --- the lower edge of a window of a given size --------------------------------------------------
 
-// A size as the window's own time difference: ticks, a float, or any object that subtracts from a time.
+// A size in the window's own time difference: ticks, a float, or any object that can be subtracted from a time.
 struct Size {
-    bool unbounded = false;  // longer than any two times are apart: nothing ever leaves
+    bool unbounded = false;  // larger than any difference of times: nothing ever leaves
     int64_t ticks = 0;
     double length = 0;
     Ref object;
 };
 
-// Everything up to this edge has left the window (newest - size, newest]. The newest time itself always stays, also
-// where a float's rounding or int64's lower end would say otherwise; false where nothing can have left.
+// Everything up to this edge has left the window (newest - size, newest]. The newest time itself always stays, despite
+// a float's rounding or int64's lower end. Returns false if nothing can have left.
 inline bool far_edge(const TimeFormat& format, int64_t newest, const Size& size, int64_t& edge) {
     if (size.unbounded) return false;
     if (format.kind == TimeKind::real) {
@@ -260,12 +255,14 @@ inline bool far_edge(const TimeFormat&, Pair newest, const Size& size, Pair& edg
 inline bool far_edge(const TimeFormat&, const Ref& newest, const Size& size, Ref& edge) {
     edge = Ref::steal(PyNumber_Subtract(newest.get(), size.object.get()));
     if (edge && !less(edge, newest))
-        fail(ErrorKind::argument, "size: " + shown(size.object.get()) + " is no size of a window; give one above 0.");
+        fail(ErrorKind::argument, "size must be positive, got " + shown(size.object.get()) + ".", "size");
     if (edge) return true;
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
     PyErr_Clear();
-    fail(ErrorKind::kind, "size: " + shown(size.object.get()) + " cannot be subtracted from the time " +
-                              shown(newest.get()) + "; give a size that can, or use count=.");
+    fail(ErrorKind::kind,
+         "size must be subtractable from times such as " + shown(newest.get()) + ", got " + shown(size.object.get()) +
+             "; use count= instead.",
+         "size");
 }
 
 }  // namespace sash

@@ -1,7 +1,7 @@
-// Numbers as 64-bit words whose integer order is the numbers' own order.
+// Numbers as 64-bit words whose integer order is the order of the numbers.
 //
 // An int64 is its own word. A float64 becomes the integer that sorts like it:
-//   -inf < ... < -0.0 < 0.0 < ... < inf < NaN   (every NaN is the one NaN)
+//   -inf < ... < -0.0 < 0.0 < ... < inf < NaN   (all NaNs are one)
 // so that times and the order monoids need one native form, not two.
 #pragma once
 
@@ -26,7 +26,7 @@ inline double double_of(int64_t word) {
     return value;  // kNanWord is the bit pattern of a NaN
 }
 
-// A word that is a float time: a number, and the one zero.
+// Whether a word is a valid float time: not NaN, and not -0.0.
 inline bool is_real_time(int64_t word) {
     constexpr int64_t infinity = 0x7FF0000000000000;
     return word <= infinity && word >= ~infinity && word != -1;

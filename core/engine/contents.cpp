@@ -120,8 +120,7 @@ void EngineFor<Time, Monoid>::find_order(Batch& batch) {
     for (; ascending < size && !less(time(ascending), time(ascending - 1)); ++ascending)
         if (!less(time(ascending - 1), time(ascending))) batch.ties = true;
     if (ascending >= size) return;
-    if (size > UINT32_MAX)
-        fail(ErrorKind::argument, "times: a batch of 2**32 rows is too long; cut it into shorter ones.");
+    if (size > UINT32_MAX) fail(ErrorKind::argument, "times must have fewer than 2**32 rows.", "times");
     std::vector<std::pair<Time, uint32_t>> rows(size);
     for (size_t row = 0; row < size; ++row) rows[row] = {time(row), static_cast<uint32_t>(row)};
     std::sort(rows.begin(), rows.end());
@@ -168,7 +167,7 @@ Ref EngineFor<Time, Monoid>::result(const Agg& agg, const Range<Time>& range) {
     return monoid().result(agg);
 }
 
-// Of a range that holds nothing; an end that is open is none.
+// The result of an empty range, with None for an open end.
 template <class Time, class Monoid>
 Ref EngineFor<Time, Monoid>::empty(const Bounds& bounds) {
     if constexpr (Monoid::takes_time) {
@@ -192,7 +191,7 @@ void EngineFor<Time, Monoid>::store_timed(Output& out, size_t row, const Slide& 
     }
 }
 
-// The range that a slide has just come to.
+// The range of a slide's current round.
 template <class Time, class Monoid>
 Range<Time> EngineFor<Time, Monoid>::slid(const Slide& slide) {
     Range<Time> range;
@@ -256,7 +255,7 @@ template <class Time, class Monoid>
 bool EngineFor<Time, Monoid>::load(const Contents& contents) {
     Py_ssize_t size = PyList_Size(contents.times.get());
     if (PyList_Size(contents.states.get()) != size)
-        fail(ErrorKind::argument, "states: there are not as many as times.");
+        fail(ErrorKind::argument, "states must be as many as times.", "states");
     return change([&] {
         for (Py_ssize_t i = 0; i < size; ++i) {
             Time time = time_of<Time>(format_, PyList_GET_ITEM(contents.times.get(), i));
@@ -305,8 +304,7 @@ template <class Time, class Monoid>
 void EngineFor<Time, Monoid>::unpack(const PackedView& packed) {
     if constexpr (!Monoid::may_throw) {
         PackedRows<Time, Monoid> rows(packed, format_, monoid());
-        if (!rows.sound())
-            fail(ErrorKind::corrupt, "data: its times or entries are not those of a window; give what to_bytes gave.");
+        if (!rows.sound()) fail(ErrorKind::corrupt, "data has times or entries that no window can have.", "data");
         put_all(rows);
     }
 }

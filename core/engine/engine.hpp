@@ -1,11 +1,11 @@
-// One structure, one kind of time and one monoid behind virtual calls at Python's pace; the loops are inside.
+// One structure, one kind of time and one monoid behind virtual calls, one per Python call; the loops are inside.
 //
-//   Engine                          what Window calls (here)
-//   EngineFor<Time, Monoid>         decodes what comes from Python and encodes what goes back (contents.hpp)
+//   Engine                          the interface that Window uses (here)
+//   EngineFor<Time, Monoid>         converts arguments from Python and results to Python (contents.hpp)
 //   EngineOf<Structure, ...>        the structure, and the loops that must be fast (engine_of.hpp)
 //
-// Only the last one is compiled for every structure. An engine decides nothing about kinds: Window (engine/window.hpp) does that
-// and builds engines by recipe (makers.hpp).
+// Only the last one is compiled for every structure. Window (engine/window.hpp) determines the kinds and builds engines
+// by recipe (makers.hpp).
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct Recipe {
     Options options;
 };
 
-// A stretch as Python gives it; null is an open end.
+// A time range from Python; null is an open end.
 struct Bounds {
     PyObject* start = nullptr;
     PyObject* stop = nullptr;
@@ -32,7 +32,7 @@ struct Bounds {
     bool whole() const { return !start && !stop; }
 };
 
-// What a scan gives beside the times.
+// What a scan returns besides the times.
 enum class Shown { results, states, times };
 
 // Times and unlowered states as two lists: how contents travel between engines and into pickles.
@@ -40,10 +40,10 @@ struct Contents {
     Ref times, states;
 };
 
-// A batch on its way in. Its order is found once and kept while the window moves to another engine.
+// A batch to insert. Its order is computed once, also if the window moves to another engine meanwhile.
 struct Batch {
     Column times, values;
-    std::vector<uint32_t> order;  // empty: as it is
+    std::vector<uint32_t> order;  // empty: unchanged
     bool ties = false;            // some rows may have equal times
     bool prepared = false;
     size_t done = 0;  // in that order
@@ -59,10 +59,10 @@ struct Slide {
 
 class Engine;
 
-// Rounds by count for measurements, whose answers stay in the core. A smaller window beside this one is kept too, as the
-// stretch from `starts` on, or as a `twin` of the same type that takes the same rows.
+// Rounds by count for measurements, whose results stay in the core. They can include a smaller window: the range from
+// `starts` on, or a `twin` of the same type that receives the same rows.
 struct Rounds {
-    Column times, values, starts;  // no starts: no stretch
+    Column times, values, starts;  // without starts, no range
     size_t count = 0, twin_count = 0;
     Engine* twin = nullptr;
 };
@@ -77,7 +77,7 @@ class Engine {
    public:
     virtual ~Engine() = default;
 
-    // These give false, with all that is counted as done in, where an entry cannot hold what was to be merged into it.
+    // These return false, with everything counted as done inserted, if an entry overflows by a merge.
     virtual bool insert(PyObject* time, PyObject* value) = 0;
     virtual bool insert_many(Batch& batch) = 0;
     virtual bool slide(Slide& slide) = 0;
@@ -107,7 +107,7 @@ class Engine {
     virtual Contents freeze() = 0;
     virtual bool load(const Contents& contents) = 0;  // false: an entry is too wide for this engine
     virtual bool packs() = 0;                         // are its contents native?
-    virtual bool pack(Packed& packed) = 0;            // false: an entry cannot hold all parts of its time
+    virtual bool pack(Packed& packed) = 0;            // false: the parts of a time overflow one entry
     virtual void unpack(const PackedView& packed) = 0;
     virtual std::unique_ptr<Engine> copy() = 0;
     virtual void visit(void (*visitor)(PyObject*, void*), void* argument) = 0;

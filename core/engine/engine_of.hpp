@@ -114,9 +114,8 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         if constexpr (S::ranges)
             return s_.query(range, agg);
         else
-            fail(ErrorKind::unsupported, std::string("query: ") + S::name +
-                                             " answers for the whole window only; use structure=\"fiba\" "
-                                             "for a stretch of it.");
+            fail(ErrorKind::unsupported,
+                 std::string(S::name) + " does not support range queries; use structure=\"fiba\".");
     }
 
     bool put(Time time, Entry entry) override {
@@ -152,7 +151,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         return before - s_.size();
     }
 
-    // A user's code may raise half way through.
+    // User code may raise halfway through.
     bool change(FunctionRef<bool()> work) override {
         if constexpr (!Monoid::may_throw) return work();
         begin();
@@ -229,7 +228,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         while (s_.size() >= count) remove_oldest();
     }
 
-    // The window by size behind the newest time.
+    // The window of a size that ends at the newest time.
     void follow(const Slide& slide) {
         Time edge;
         if (!far_edge(format_, s_.newest(), slide.size, edge)) return;

@@ -1,4 +1,4 @@
-// Which engines there are, and which one a recipe asks for. Each maker is in a translation unit of its own.
+// The makers of engines by recipe, each in its own translation unit.
 #pragma once
 
 #include "engine/engine_of.hpp"

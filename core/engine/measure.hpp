@@ -19,10 +19,10 @@ namespace measure {
 
 [[noreturn]] inline void fail_unmeasured() {
     fail(ErrorKind::unsupported,
-         "monoid: rounds are measured with a native sum of ints, geomean or bloom, and int times.");
+         "monoid must be a native sum of ints, geomean or bloom, with int times, to be measured.", "monoid");
 }
 
-// An answer that no one reads must be computed all the same.
+// A result that nothing reads must still be computed.
 template <class S>
 void ask(S& structure) {
     auto agg = structure.query();
@@ -38,7 +38,8 @@ void ask_from(S& structure, int64_t start) {
         structure.query(range, agg);
         asm volatile("" : : "r"(&agg) : "memory");
     } else {
-        fail(ErrorKind::unsupported, std::string("starts: ") + S::name + " answers for the whole window only.");
+        fail(ErrorKind::unsupported, std::string("starts must be empty: ") + S::name + " has no range queries.",
+             "starts");
     }
 }
 

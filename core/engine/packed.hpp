@@ -1,7 +1,7 @@
-// A window's native contents as bytes, out and in.
+// A window's native contents as bytes, to write and to read.
 //
-// Entries that are plain memory are copied as they are and read where they lie; a monoid whose entries are not gives
-// write(bytes, entry) and read(at, end, entry).
+// Entries that are plain memory are copied unchanged and read in place; other monoids have write(bytes, entry) and
+// read(at, end, entry).
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace sash {
 
-// Native contents as bytes: times, then entries, in the core's own form. What goes out are two bytes objects; what comes
-// in is read where it lies.
+// Native contents as bytes: times, then entries, in the core's format. Two bytes objects are written; bytes are read in
+// place.
 struct Packed {
     Ref times, entries;
     size_t rows = 0;

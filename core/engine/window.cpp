@@ -10,7 +10,7 @@ namespace {
 
 using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
 
-// The registry: everything that is tested, plotted or offered is in here.
+// The registry of all structures.
 const std::vector<std::pair<std::string, Maker>>& registry() {
     static const std::vector<std::pair<std::string, Maker>> makers = {
         {"fiba", make_fiba}, {"paper", make_paper},       {"classic", make_classic}, {"two_stacks", make_two_stacks},
@@ -38,7 +38,8 @@ Window::Window(PyObject* monoid, const std::string& structure, const Options& op
       options_(options) {
     for (auto& [name, maker] : registry())
         if (name == structure) maker_ = maker;
-    if (!maker_) fail(ErrorKind::argument, "structure: " + structure + " is not known.");
+    if (!maker_)
+        fail(ErrorKind::argument, "structure must be one that the core has, got " + structure + ".", "structure");
 }
 
 // --- kinds ---------------------------------------------------------------------------------------
@@ -54,9 +55,8 @@ Kinds kinds_from(PyObject* tuple) {
 }
 
 Kinds Window::kinds_of(PyObject* time, PyObject* value) const {
-    Ref found = call(imported("sash.inputs.batch", "kinds_of").get(), monoid_.get(),
-                     python_pair(Ref::borrow(time), Ref::borrow(value)).get());
-    return kinds_from(found.get());
+    return kinds_from(
+        callbacks::kinds_of(monoid_.get(), python_pair(Ref::borrow(time), Ref::borrow(value)).get()).get());
 }
 
 std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) const {
@@ -74,14 +74,15 @@ std::unique_ptr<Engine> Window::make(const Kinds& kinds, const char* monoid) con
         }
     }
     std::unique_ptr<Engine> engine = maker_(recipe);
-    if (!engine) fail(ErrorKind::argument, "monoid: the core has none called " + recipe.monoid + ".");
+    if (!engine)
+        fail(ErrorKind::argument, "monoid must be one that the core has, got " + recipe.monoid + ".", "monoid");
     return engine;
 }
 
-// Answers for a window that has no kinds yet: as an empty one of any kind would.
+// The engine of a window without kinds: it answers as an empty one of any kind would.
 std::unique_ptr<Engine> Window::undecided() const { return make({TimeKind::object, {}, "object"}); }
 
-// Runs a change on the engine, or on a new one that is kept only if the change succeeds: a failed first insert leaves
+// Runs a change on the engine, or on a new one that stays only if the change succeeds: a failed first insert leaves
 // the window without kinds.
 template <class Do>
 void Window::change(const Kinds& kinds, Do&& work) {
@@ -104,23 +105,26 @@ void Window::change(const Kinds& kinds, Do&& work) {
     }
 }
 
-// Says what a structure that takes times in order, and one at a time from its front, has refused.
+// Reports times that are out of order for structures that require order.
 template <class Do>
 auto Window::in_order(const Kinds& kinds, Do&& work) const -> decltype(work()) {
     auto named = [&](const AnyTime& time) { return shown(python_time({kinds.time, kinds.codec}, time).get()); };
     try {
         return work();
     } catch (const TooEarly& e) {
-        fail(ErrorKind::order, "time: " + named(e.time) + " is before the newest time " + named(e.newest) + ", and " +
-                                   structure_ +
-                                   " takes times in order; use structure=\"fiba\" for times in any order.");
+        fail(ErrorKind::order,
+             "time must not be before the newest time " + named(e.newest) + " because " + structure_ +
+                 " takes times in order, got " + named(e.time) + "; use structure=\"fiba\" for times in any order.",
+             "time");
     } catch (const NotOldest& e) {
-        fail(ErrorKind::order, "time: " + named(e.time) + " is not the oldest time " + named(e.oldest) + ", and " +
-                                   structure_ + " evicts in order; use structure=\"fiba\" to evict anywhere.");
+        fail(ErrorKind::order,
+             "time must be the oldest time " + named(e.oldest) + " because " + structure_ + " evicts in order, got " +
+                 named(e.time) + "; use structure=\"fiba\" to evict anywhere.",
+             "time");
     }
 }
 
-// The columns were made for kinds that another thread, or an iterator that fed them, may have decided otherwise since.
+// The columns were converted for kinds that another thread, or an iterator that fed them, may have set since.
 void Window::require_kinds(const Kinds& kinds, const Column& times, const Column& values) const {
     bool same = true;
     if (engine_) {
@@ -139,20 +143,20 @@ void Window::require_kinds(const Kinds& kinds, const Column& times, const Column
     if (kinds.value == "int64") value_rows = values.words;
     if (kinds.value == "float64") value_rows = values.reals;
     if (!same || (times.size && (!time_rows || (!value_rows && kinds.value != "any"))) || times.size != values.size)
-        fail(ErrorKind::concurrent, "window: its kinds were decided while this batch was being read; try again.");
+        fail(ErrorKind::concurrent, "the window's first entry was inserted while this batch was read; try again.");
 }
 
-// What is measured is a window of int times that holds something, and rows of numbers.
+// Measurements need a window that has entries with int times, and rows of numbers.
 void Window::require_measurable(const Column& times, const Column& values) const {
     if (!engine_ || kinds_.time != TimeKind::integer)
-        fail(ErrorKind::argument, "window: only one that already holds entries, at int times, is measured.");
+        fail(ErrorKind::argument, "window must have entries, with int times, to be measured.", "window");
     require_kinds(kinds_, times, values);
-    if (!values.words && !values.reals) fail(ErrorKind::argument, "values: only arrays of numbers are measured.");
+    if (!values.words && !values.reals) fail(ErrorKind::argument, "values must be an array of numbers.", "values");
 }
 
 void Window::widen(const Contents& contents) {
     std::unique_ptr<Engine> wide = make(kinds_, SumWide::name);
-    if (!wide->load(contents)) fail(ErrorKind::overflow, "sum: an entry does not fit 128 bits.");
+    if (!wide->load(contents)) fail(ErrorKind::overflow, "the sum of an entry does not fit 128 bits.");
     combines_before_ += engine_->combines();
     engine_ = std::move(wide);
 }
@@ -206,17 +210,18 @@ void Window::time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) 
 void Window::run_rounds(Rounds& rounds, Window* twin) {
     Held held(*this);
     require_measurable(rounds.times, rounds.values);
-    if (!rounds.count || (twin && !rounds.twin_count)) fail(ErrorKind::argument, "count: 0 is no size of a window.");
+    if (!rounds.count || (twin && !rounds.twin_count))
+        fail(ErrorKind::argument, "count must be positive, got 0.", "count");
     if (rounds.starts.size && (!rounds.starts.words || rounds.starts.size != rounds.times.size))
-        fail(ErrorKind::argument, "starts: there is not one int for each round.");
-    if (twin == this) fail(ErrorKind::argument, "twin: a window is not its own twin.");
+        fail(ErrorKind::argument, "starts must have one int per round.", "starts");
+    if (twin == this) fail(ErrorKind::argument, "twin must be another window.", "twin");
     std::optional<Held> twin_held;
     if (twin) {
         twin_held.emplace(*twin);
         twin->require_measurable(rounds.times, rounds.values);
         rounds.twin = twin->engine_.get();
         if (!engine_->is_like(*rounds.twin))
-            fail(ErrorKind::argument, "twin: it is not of this window's structure, monoid and kinds.");
+            fail(ErrorKind::argument, "twin must have this window's structure, monoid and kinds.", "twin");
         ++twin->version_;
     }
     ++version_;
@@ -228,7 +233,7 @@ void Window::run_batches(const Batches& batches) {
     require_measurable(batches.times, batches.values);
     size_t wanted = batches.rows ? (batches.times.size + batches.rows - 1) / batches.rows : SIZE_MAX;
     if (!batches.cuts.words || batches.cuts.size != wanted)
-        fail(ErrorKind::argument, "cuts: there is not one int for each batch.");
+        fail(ErrorKind::argument, "cuts must have one int per batch.", "cuts");
     ++version_;
     in_order(kinds_, [&] { engine_->run_batches(batches); });
 }

@@ -1,8 +1,8 @@
-// Window: one out-of-order sliding window, as Python holds it.
+// Window: one out-of-order sliding window, the class that Python uses.
 //
-// It starts without kinds. The first time and value decide how times are kept and which form of the monoid runs; then it
-// owns an engine of just that structure, time and monoid. Everything goes through here: the guard against use from
-// within a callback, the move to wider entries, the version that iterators watch.
+// It starts without kinds. The first time and value determine how times are stored and which form of the monoid runs;
+// then it owns an engine of that structure, time and monoid. It also has the guard against use from within a callback,
+// the move to wider entries, and the version that iterators watch.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace sash {
 
-// How a batch's times and values are kept; what `sash.columns` found out about them.
+// The kinds of a batch's times and values, from `sash.inputs.batch`.
 struct Kinds {
     TimeKind time = TimeKind::object;
     Ref codec;
@@ -49,7 +49,7 @@ class Window {
     uint64_t spent();
     uint64_t version() const { return version_; }
 
-    // None until decided; otherwise what `Kinds` says.
+    // Null until the first insert.
     const Kinds* kinds() const { return engine_ ? &kinds_ : nullptr; }
     Out out_for(const Kinds& kinds);
     Ref result_kinds_for(const Kinds& kinds);
@@ -67,15 +67,14 @@ class Window {
    private:
     using Maker = std::unique_ptr<Engine> (*)(const Recipe&);
 
-    // Holds the window for one call. A callback that comes back in finds it held.
+    // Marks the window as in use for one call; a callback that uses it then raises.
     class Held {
        public:
         explicit Held(Window& window) : window_(window) {
             if (window.held_)
                 fail(ErrorKind::concurrent,
-                     "window: it is in the middle of another call; do not use it from its own "
-                     "monoid or times, or "
-                     "from another thread meanwhile.");
+                     "the window is in use by another call; do not use it from its own monoid or times, or from "
+                     "another thread.");
             window.held_ = true;
         }
         ~Held() { window_.held_ = false; }

@@ -1,9 +1,9 @@
-// One monoid that stands for all native ones, chosen when a window is made and not when it is compiled.
+// One monoid that stands for all native ones, chosen at run time.
 //
-// Each template of an engine costs the build seconds. `fiba` is compiled for every native monoid at times of one word;
-// the rivals it is measured against (paper, classic, two_stacks, daba, reactive) only for what they are measured with. For
-// the rest there is this monoid and the times of base/any_time.hpp: the same values, errors and bytes, a virtual call for each
-// combine.
+// Each template of an engine adds seconds to the build. `fiba` is compiled for every native monoid with times of one
+// word; the structures that it is compared with (paper, classic, two_stacks, daba, reactive) only for the monoids of
+// the measurements. All other combinations use this monoid and the times of base/any_time.hpp: the same values, errors
+// and bytes, with a virtual call for each combine.
 #pragma once
 
 #include <memory>
@@ -103,7 +103,7 @@ class AnyValue {
 
 // --- monoid --------------------------------------------------------------------------------------
 
-// What AnyMonoid asks of the monoid that it stands for (monoids/erased.cpp).
+// The functions of the monoid behind an AnyMonoid (monoids/erased.cpp).
 class AnyOps {
    public:
     virtual ~AnyOps() = default;
@@ -151,7 +151,7 @@ class AnyMonoid : public Counted {
     using Agg = AnyValue;
     static constexpr bool validates = true;
     static constexpr bool takes_time = true;
-    static constexpr bool is_record = true;  // what holds for records may hold
+    static constexpr bool is_record = true;  // it may be one
     static constexpr bool is_erased = true;
     static constexpr bool checks_entries = true;
 

@@ -1,4 +1,4 @@
-// Folds over many numbers at once, compiled for what the machine at hand can do.
+// Folds over many numbers at once, compiled for the instruction sets of common machines.
 #pragma once
 
 #include <cstddef>

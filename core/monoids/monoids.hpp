@@ -1,18 +1,19 @@
 // The native monoids, and the one for Python objects.
 //
-// A monoid policy gives the structures three types and a few in-place operations:
-//   Input   what insert receives            Entry   what a window keeps per time
+// A monoid policy provides the structures with three types and a few in-place operations:
+//   Input   what insert receives            Entry   what a window stores per time
 //   Agg     a partial aggregate; wider than an entry where that keeps it exact or small
 //
 //   lift(input) -> Entry                    merge(entry, more)      entry = entry (x) more, false if it cannot hold it
 //   of(entry) -> Agg
 //   append(agg, other)  append_entry(agg, entry)     agg = agg (x) other
 //   prepend(other, agg) prepend_entry(entry, agg)    agg = other (x) agg
-//   result(agg) -> Python value             empty() -> what a query of nothing gives
+//   result(agg) -> Python value             empty() -> the result for an empty window
 //   state(agg), thaw(object) -> Entry       the unlowered state as a Python value, and back
 //
-// `may_throw` says that combining runs Python code; structures then keep an undo log. Adding a native monoid is adding
-// a struct here and its name to NativeMonoids (monoids/natives.hpp), or, where its own speed matters less, an op (monoids/ops.hpp).
+// `may_throw` means that combining runs Python code; structures then keep an undo log. To add a native monoid, add a
+// struct here and its name to NativeMonoids (monoids/natives.hpp), or, if its speed matters less, an op
+// (monoids/ops.hpp).
 #pragma once
 
 #include <array>
@@ -37,7 +38,7 @@ struct MonoidSpec {
     std::shared_ptr<const Plan> plan;  // of a record
 };
 
-// Where slide() puts its results; which one a monoid fills is its `out`.
+// Where slide() writes its results; a monoid's `out` is the one that it fills.
 enum class Out { integer, real, word, record, object };
 struct Output {
     int64_t* words = nullptr;  // also float64 bits
@@ -46,48 +47,42 @@ struct Output {
     class RecordOutput* records = nullptr;
 };
 
-[[noreturn]] inline void fail_value(PyObject* value, const char* wrong, ErrorKind kind = ErrorKind::kind) {
-    fail(kind, "value: " + shown(value) + " " + wrong);
+[[noreturn]] inline void fail_value(PyObject* value, const std::string& requirement, ErrorKind kind = ErrorKind::kind) {
+    fail(kind, "value must " + requirement + ", got " + shown(value) + ".", "value");
 }
 
 inline int64_t integer_value(PyObject* value) {
     Ref plain;
     if (!PyLong_CheckExact(value)) {
-        plain = call(imported("sash.times", "as_number").get(), value);
+        plain = callbacks::as_number(value);
         if (!PyIndex_Check(plain.get()))
-            fail_value(value,
-                       "is not an int, but this window aggregates int64; give an int, or make the "
-                       "monoid with "
-                       "dtype=float.");
+            fail_value(value, "be an int because this window aggregates int64 (dtype=float accepts all numbers)");
         value = plain.get();
     }
     int overflow = 0;
     int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (overflow)
-        fail(ErrorKind::argument, "value: " + shown(value) +
-                                      " does not fit int64; give an int from -2**63 to 2**63 - 1, or make the monoid "
-                                      "with dtype=object.");
+        fail_value(value, "fit int64, -2**63 to 2**63 - 1 (dtype=object accepts all ints)", ErrorKind::argument);
     return number;
 }
 
 inline double real_value(PyObject* value) {
-    static const char* wrong = "is not a number; give a float or an int.";
     if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
-    Ref plain = call(imported("sash.times", "as_number").get(), value);
-    if (plain.is_none()) fail_value(value, wrong);
+    Ref plain = callbacks::as_number(value);
+    if (plain.is_none()) fail_value(value, "be a number");
     double number = PyFloat_AsDouble(plain.get());
     if (number == -1.0 && PyErr_Occurred()) {
         PyErr_Clear();
-        fail(ErrorKind::argument, "value: " + shown(value) + " does not fit float64; give a smaller number.");
+        fail_value(value, "fit float64", ErrorKind::argument);
     }
     return number;
 }
 
-// 64 bits of a value that are the same in every process.
+// A 64-bit hash of a value that is the same in every process.
 uint64_t stable_hash(PyObject* value);
 
-// A monoid at work in a loop. Counting each combine in memory would make every one wait for the one before, so a small
-// monoid is copied, counts in a register, and reports at the end.
+// A monoid used in a loop. Counting each combine in memory would make every one wait for the previous one, so a small
+// monoid is copied, counts in a register, and adds up at the end.
 template <class Monoid, bool copied = std::is_trivially_copyable_v<Monoid>>
 class AtWork {
    public:
@@ -113,30 +108,30 @@ class AtWork<Monoid, false> {
 
 // --- bases ---------------------------------------------------------------------------------------
 
-// An insert that joins what is known folds no leaf, so leaves can be wide.
+// An insert that joins valid summaries folds no leaf, so leaves can be wide.
 inline constexpr uint32_t kWideLeaf = 128;
 
 struct Counted {
     uint64_t combines = 0;
-    static bool regroups() { return true; }    // is the answer the same however states are grouped, or near it?
+    static bool regroups() { return true; }    // is the result (nearly) the same however states are grouped?
     static constexpr bool may_throw = false;   // do combines run Python code?
-    static constexpr bool validates = false;   // can an input of the right type be refused?
+    static constexpr bool validates = false;   // can an input of the right type be invalid?
     static constexpr bool commutes = false;    // native, exact, and order does not matter
-    static constexpr bool folds = false;       // are there append_entries and append_aggs for many at once?
-    static constexpr bool takes_time = false;  // can a lift or a result depend on times? timed() says whether
-    static constexpr bool is_record = false;   // may it be made of a plan? then joins() says whether it commutes
+    static constexpr bool folds = false;       // does it have append_entries and append_aggs for many at once?
+    static constexpr bool takes_time = false;  // can a lift or a result depend on times? if so, see timed()
+    static constexpr bool is_record = false;   // can it have a plan? then joins() tells whether it commutes
     static constexpr bool is_erased = false;   // does it stand for another one? (monoids/erased.hpp)
-    static constexpr bool in_place = false;    // is an aggregate better made where it is wanted than moved there?
+    static constexpr bool in_place = false;    // is an aggregate better built in place than moved?
 
-    // What suits a monoid that costs no more than moving its entries; dearer ones say otherwise.
+    // Suitable for a monoid that costs no more than moving its entries; more expensive ones override these.
     static constexpr uint32_t leaf_capacity = 64;
     static constexpr uint32_t fanout = 16;
 
-    // Entries read from bytes may be any bytes; where a window could not hold all of them, valid(entry) says which.
+    // Entries loaded from bytes may be any bytes; if some of them are invalid, valid(entry) tells which.
     static constexpr bool checks_entries = false;
 };
 
-// A monoid whose entries are aggregates: Self gives combine(a, b).
+// A monoid whose entries are aggregates: Self has combine(a, b).
 template <class Self, class State>
 struct Plain : Counted {
     using Entry = State;
@@ -159,9 +154,7 @@ struct Plain : Counted {
 
 inline int64_t checked_sum(__int128 total) {
     if (total < INT64_MIN || total > INT64_MAX)
-        fail(ErrorKind::overflow,
-             "sum: the result does not fit int64; use monoids.sum(dtype=object) for larger "
-             "integers.");
+        fail(ErrorKind::overflow, "the sum does not fit int64; use monoids.sum(dtype=object) for larger integers.");
     return static_cast<int64_t>(total);
 }
 
@@ -316,9 +309,9 @@ struct OneWord : Plain<Self, int64_t>, Words {
     static bool same(int64_t a, int64_t b) { return a == b; }
 };
 
-// The smallest or the largest; Self also gives extreme(words, count) of many.
+// The smallest or the largest; Self also has extreme(words, count) of many.
 template <class Self>
-struct Extreme : OneWord<Self> {
+struct ExtremeWord : OneWord<Self> {
     using OneWord<Self>::OneWord;
     static constexpr bool commutes = true;
     static constexpr uint32_t leaf_capacity = kWideLeaf;
@@ -329,14 +322,14 @@ struct Extreme : OneWord<Self> {
         if (count) agg = Self::combine(agg, Self::extreme(words, count));
     }
 };
-struct Min : Extreme<Min> {
-    using Extreme::Extreme;
+struct Min : ExtremeWord<Min> {
+    using ExtremeWord::ExtremeWord;
     static constexpr const char* name = "min";
     static int64_t combine(int64_t a, int64_t b) { return b < a ? b : a; }
     static int64_t extreme(const int64_t* words, size_t count) { return least_of(words, count); }
 };
-struct Max : Extreme<Max> {
-    using Extreme::Extreme;
+struct Max : ExtremeWord<Max> {
+    using ExtremeWord::ExtremeWord;
     static constexpr const char* name = "max";
     static int64_t combine(int64_t a, int64_t b) { return a < b ? b : a; }
     static int64_t extreme(const int64_t* words, size_t count) { return greatest_of(words, count); }
@@ -348,7 +341,7 @@ struct LogsAndCount {
     int64_t count;
 };
 
-// The logarithm is taken once, on the way in; what is combined are sums.
+// The logarithm is taken once, by lift; combines only add.
 struct Geomean : Plain<Geomean, LogsAndCount> {
     using Input = double;
     static constexpr bool checks_entries = true;
@@ -360,8 +353,7 @@ struct Geomean : Plain<Geomean, LogsAndCount> {
     static LogsAndCount combine(LogsAndCount a, LogsAndCount b) { return {a.logs + b.logs, a.count + b.count}; }
     static Input accepted(double value) {
         if (value < 0)
-            fail(ErrorKind::argument, "value: " + shown(python_float(value).get()) +
-                                          " has no geometric mean; give a number that is not negative.");
+            fail_value(python_float(value).get(), "not be negative for a geometric mean", ErrorKind::argument);
         return value;
     }
     static Input input(PyObject* value) { return accepted(real_value(value)); }
@@ -374,117 +366,11 @@ struct Geomean : Plain<Geomean, LogsAndCount> {
     static void store(Output& out, size_t row, Agg agg) { out.reals[row] = mean(agg); }
     static Ref state(Agg agg) { return python_pair(python_float(agg.logs), python_int(agg.count)); }
     static Entry thaw(PyObject* state) {
-        if (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) != 2) fail_value(state, "is no (logs, count).");
+        if (!PyTuple_Check(state) || PyTuple_GET_SIZE(state) != 2) fail_value(state, "be a pair (logs, count)");
         return {real_value(PyTuple_GET_ITEM(state, 0)), integer_value(PyTuple_GET_ITEM(state, 1))};
     }
     static bool same(Agg a, Agg b) { return word_of(a.logs) == word_of(b.logs) && a.count == b.count; }
     static bool regroups() { return false; }
-};
-
-// --- Bloom filter --------------------------------------------------------------------------------
-
-// A bit set of 2^14 bits, the paper's expensive monoid. An entry is only the hash of its value; the bits it stands for
-// are set when it is folded in. A time that holds several values owns a bit set.
-struct Bloom : Counted {
-    static constexpr size_t kBits = size_t{1} << 14;
-    static constexpr int kHashes = 4;
-    using Bits = std::array<uint64_t, kBits / 64>;
-
-    using Input = uint64_t;
-    using Agg = Bits;
-    struct Entry {
-        uint64_t hash = 0;
-        std::unique_ptr<Bits> bits;  // set where one hash is not enough
-        Entry() = default;
-        explicit Entry(uint64_t h) : hash(h) {}
-        Entry(const Entry& other) : hash(other.hash), bits(other.bits ? new Bits(*other.bits) : nullptr) {}
-        Entry(Entry&&) noexcept = default;
-        Entry& operator=(Entry&&) noexcept = default;
-    };
-    static constexpr const char* name = "bloom";
-    static constexpr bool commutes = true;
-    static constexpr bool validates = true;        // not everything has a stable hash
-    static constexpr uint32_t leaf_capacity = 32;  // setting an entry's bits is cheap, joining two bit sets is not
-    static constexpr uint32_t fanout = 4;
-    static constexpr Out out = Out::object;
-
-    explicit Bloom(const MonoidSpec&) : wrap_(imported("sash.monoids", "Bloom")) {}
-
-    static Input input(PyObject* value) { return stable_hash(value); }
-    static Input input_at(const Column& column, size_t row) {
-        if (column.words) return mixed(static_cast<uint64_t>(column.words[row]));
-        if (column.reals) return input(python_float(column.reals[row]).get());
-        return input(PyList_GET_ITEM(column.objects, static_cast<Py_ssize_t>(row)));
-    }
-    static Entry lift(Input hash) { return Entry(hash); }
-
-    // Double hashing: the i-th bit is h1 + i * h2.
-    static void set(Bits& bits, uint64_t hash) {
-        uint64_t step = (hash >> 32) | 1;
-        for (int i = 0; i < kHashes; ++i, hash += step) bits[(hash % kBits) / 64] |= uint64_t{1} << (hash % 64);
-    }
-    static void unite(Bits& bits, const Bits& other) {
-        for (size_t i = 0; i < bits.size(); ++i) bits[i] |= other[i];
-    }
-    static void add(Bits& bits, const Entry& entry) {
-        if (entry.bits)
-            unite(bits, *entry.bits);
-        else
-            set(bits, entry.hash);
-    }
-    bool merge(Entry& entry, const Entry& more) {
-        ++combines;
-        if (!entry.bits) entry.bits.reset(new Bits(of(entry)));
-        add(*entry.bits, more);
-        return true;
-    }
-    static Agg of(const Entry& entry) {
-        Bits bits{};
-        add(bits, entry);
-        return bits;
-    }
-    void append(Agg& agg, const Agg& other) { ++combines, unite(agg, other); }
-    void prepend(const Agg& other, Agg& agg) { append(agg, other); }
-    void append_entry(Agg& agg, const Entry& entry) { ++combines, add(agg, entry); }
-    void prepend_entry(const Entry& entry, Agg& agg) { append_entry(agg, entry); }
-
-    static Ref bytes(const Bits& bits) {
-        return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(bits.data()), sizeof(Bits)));
-    }
-    Ref result(const Agg& agg) const { return call(wrap_.get(), bytes(agg).get()); }
-    Ref empty() const { return result(Bits{}); }
-    void store(Output& out, size_t row, const Agg& agg) const {
-        succeed(PyList_SetItem(out.objects, static_cast<Py_ssize_t>(row), result(agg).release()));
-    }
-    static Ref state(const Agg& agg) { return bytes(agg); }
-    static Entry thaw(PyObject* state) {
-        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != sizeof(Bits)) fail_value(state, "is no bit set.");
-        Entry entry;
-        entry.bits.reset(new Bits);
-        std::memcpy(entry.bits->data(), PyBytes_AS_STRING(state), sizeof(Bits));
-        return entry;
-    }
-    static bool same(const Agg& a, const Agg& b) { return a == b; }
-
-    static void write(std::string& bytes, const Entry& entry) {
-        bytes.push_back(entry.bits ? 1 : 0);
-        if (entry.bits)
-            bytes.append(reinterpret_cast<const char*>(entry.bits->data()), sizeof(Bits));
-        else
-            bytes.append(reinterpret_cast<const char*>(&entry.hash), sizeof entry.hash);
-    }
-    static bool read(const char*& at, const char* end, Entry& entry) {
-        bool bits = *at++ == 1;
-        size_t size = bits ? sizeof(Bits) : sizeof(uint64_t);
-        if (static_cast<size_t>(end - at) < size) return false;
-        if (bits) entry.bits.reset(new Bits);
-        std::memcpy(bits ? static_cast<void*>(entry.bits->data()) : &entry.hash, at, size);
-        at += size;
-        return true;
-    }
-
-   private:
-    Ref wrap_;
 };
 
 // --- any Python monoid ---------------------------------------------------------------------------
@@ -534,7 +420,7 @@ struct Objects : Counted {
     void prepend_entry(const Entry& entry, Agg& agg) { prepend(entry, agg); }
 
     Ref result(const Agg& agg) const { return lower_.is_none() ? agg : call(lower_.get(), agg.get()); }
-    // Of a stretch of time, its ends as Python has them.
+    // The result for a time range, whose ends are Python values.
     Ref result(const Agg& agg, const Ref& start, const Ref& stop) const {
         if (!timed_ || lower_.is_none()) return result(agg);
         PyObject* arguments[] = {agg.get(), start.get(), stop.get()};
@@ -553,9 +439,9 @@ struct Objects : Counted {
     static Entry thaw(PyObject* state) { return Ref::borrow(state); }
 
     bool regroups() const { return exact_; }
-    // Equal, or both unequal to themselves (NaN), or of a type that defines no equality: nothing to compare.
+    // Equal, or both unequal to themselves (NaN), or of a type without equality.
     bool same(const Agg& a, const Agg& b) const {
-        if (!exact_ && PyBytes_Check(a.get())) return true;  // a sketch's bytes are drawn by lot
+        if (!exact_ && PyBytes_Check(a.get())) return true;  // a sketch's bytes are random
         if (Py_TYPE(a.get())->tp_richcompare == PyBaseObject_Type.tp_richcompare) return true;
         int equal = PyObject_RichCompareBool(a.get(), b.get(), Py_EQ);
         succeed(equal);

@@ -7,9 +7,9 @@
 
 namespace sash {
 
-// What figures are drawn of: every structure has a template for these.
+// The monoids of the figures: every structure has a template for these.
 using MeasuredMonoids = std::tuple<SumInt64, Geomean, Bloom>;
-// What `fiba` has templates for.
+// The monoids that `fiba` has templates for.
 using NumberMonoids = std::tuple<SumInt64, SumFloat64, Count, Min, Max, Geomean, Bloom>;
 using RecordMonoids = std::tuple<SmallRecord, WideRecord>;
 // All of them, for AnyMonoid. A window moves to SumWide when two inputs of one time overflow; it has no template.

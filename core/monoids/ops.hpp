@@ -1,9 +1,9 @@
-// Ops: the aggregates that a native record is made of.
+// Ops: the aggregates of a native record.
 //
-// A record is an array of 64-bit words, one stretch of them per aggregate, with a header of two: which aggregates have
-// seen a value, and how many rows there were. An op folds many rows, or joins many records, in one indirect call; what
-// it combines is known to the compiler inside. An op is a semigroup: the header's bits stand for the identity, so that
-// nulls, and windows without a value, need no value of their own.
+// A record is an array of 64-bit words, a range of them per aggregate, with a header of two: which aggregates have seen
+// a value, and the number of rows. An op folds many rows, or joins many records, in one indirect call, inside which the
+// types are known at compile time. An op is a semigroup: the header's bits stand for the identity, so that nulls and
+// empty windows need no special value.
 //
 // To add one: a struct in ops_*.cpp with its state and its steps, and a line in that file's table.
 #pragma once
@@ -29,12 +29,12 @@ struct Rows {
     Rows from(size_t row) const { return {words + row * stride, stride}; }
 };
 
-// The stretch of time that a result is for; words as `Clock` reads them.
+// The time range of a result, in words as `Clock` reads them.
 struct Span {
     int64_t start = 0, stop = 0;
 };
 
-// How time words are read: as float64 bits, or as ticks of which so many are a unit of time.
+// How time words are read: as float64 bits, or as ticks, `ticks` of which are one unit of time.
 struct Clock {
     bool real = false;
     double ticks = 1;
@@ -50,8 +50,8 @@ struct Clock {
     }
 };
 
-// What one result of an op is: words of `kinds`, one letter each, or a list of up to so many, or the state's own bytes.
-//   i int64   f float64   b a truth   I an integer in two words, the low one first
+// The form of an op's result: words of `kinds`, one letter each, or a list of at most `most`, or the state's bytes.
+//   i int64   f float64   b bool   I an integer in two words, the low one first
 struct Outputs {
     enum class Shape { words, list, bytes } shape = Shape::words;
     std::string kinds;
@@ -72,7 +72,7 @@ enum class Step : uint32_t {
     variance,
 };
 
-// Records side by side, so many words apart.
+// An array of records, `stride` words apart.
 struct Records {
     const int64_t* words;
     size_t stride, count;
@@ -82,7 +82,7 @@ struct MutableRecords {
     size_t stride, count;
 };
 
-// A compiled monoid's functions; each pointer comes twice, as int64 and as float64.
+// A compiled monoid's functions; each pointer is passed twice, as int64 and as float64.
 struct Compiled {
     void (*lift)(int64_t*, double*, const int64_t*, const double*) = nullptr;
     void (*fold)(int64_t*, double*, const int64_t*, const double*, int64_t) = nullptr;
@@ -93,19 +93,19 @@ struct Compiled {
 };
 
 struct alignas(64) Op {
-    // What every fold and join reads, in one line of the cache.
+    // The members that every fold and join reads, in one cache line.
     void (*fold)(const Op&, int64_t* state, const Rows&, size_t count) = nullptr;
     void (*join)(const Op&, int64_t* state, const int64_t* others, size_t stride, size_t count) = nullptr;
     uint64_t bit = 0;                // its bit of the header
     uint32_t offset = 0, words = 0;  // its state in the record
-    uint32_t inputs[3] = {};         // where a row holds what it reads: x, y, time
+    uint32_t inputs[3] = {};         // the places of its inputs in a row: x, y, time
     Step step = Step::other;
 
     const OpTable* table = nullptr;
-    std::vector<uint32_t> reads;    // the inputs without the time, as many as there are
-    uint64_t needs = 0;             // inputs of which none may be null
+    std::vector<uint32_t> reads;    // all inputs without the time
+    uint64_t needs = 0;             // the bits of inputs that must not be null
     size_t outputs = 0;             // words of a result
-    bool counts = false;            // of nothing it gives 0, not null
+    bool counts = false;            // 0 instead of null if empty
     bool refuses_negative = false;  // of its input
     std::vector<double> parameters;
     Clock clock;
@@ -131,14 +131,14 @@ struct OpTable {
     void (*lower_many)(const Op&, const Records&, int64_t* const* columns, uint8_t* there);
     // Every state from a row to the last, for rows before `records`' last one: the states are those of a commuting op.
     void (*scan_back)(const Op&, const Rows&, const MutableRecords&);
-    bool (*sound)(const Op&, const int64_t* state);  // could any rows have led to it?
-    void (*tidy)(const Op&, int64_t* state);         // the one form of all equal states
+    bool (*sound)(const Op&, const int64_t* state);  // can it be the state of any rows?
+    void (*tidy)(const Op&, int64_t* state);         // the canonical form of equal states
 };
 
-// The table of an op for inputs of these kinds; null where there is none.
+// The table of an op for inputs of these kinds, or null.
 const OpTable* find_op(const std::string& name, const std::string& kinds);
 
-// --- what ops are made with ------------------------------------------------------------------------
+// --- helpers for ops -------------------------------------------------------------------------------
 
 inline double real(int64_t word) { return Clock::double_bits(word); }
 inline int64_t bits_of(double value) {
@@ -148,13 +148,13 @@ inline int64_t bits_of(double value) {
 }
 
 inline bool near(double a, double b, double tolerance) {
-    if (!(tolerance - tolerance == 0)) return true;  // what is added may have overflowed, or not, by the order of it
+    if (!(tolerance - tolerance == 0)) return true;  // a sum may overflow in one order and not in another
     if (!(a - a == 0) || !(b - b == 0)) return !(a - a == 0) && !(b - b == 0);  // neither is finite
     double difference = a < b ? b - a : a - b, size = (a < 0 ? -a : a) + (b < 0 ? -b : b);
     return difference <= tolerance || difference <= 1e-9 * size;
 }
 
-// How many rows there were, of a state that counts them in a float.
+// Whether a float is a valid number of rows.
 inline bool is_count(double n) { return n >= 1 && n <= 0x1p53 && n == static_cast<double>(static_cast<int64_t>(n)); }
 
 // An op whose state is a small struct T::State of words:
@@ -164,8 +164,8 @@ struct SmallOp {
     using State = typename T::State;
     static_assert(sizeof(State) % sizeof(int64_t) == 0 && alignof(State) <= alignof(int64_t));
 
-    // Words seen as what they are, member by member: as a block of bytes they would go through memory.
-    // (So these files are compiled without the assumption that words and numbers never share memory.)
+    // Words are reinterpreted member by member: copied as bytes they would go through memory. (So these files are
+    // compiled with -fno-strict-aliasing.)
     static State load(const int64_t* words) { return *reinterpret_cast<const State*>(words); }
     static void store(int64_t* words, const State& state) { *reinterpret_cast<State*>(words) = state; }
 
@@ -209,7 +209,7 @@ struct SmallOp {
     static bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) {
         return T::lower(op, load(record + op.offset), span, out);
     }
-    // What was not seen is null; a count is 0 then.
+    // The result is null if no value was seen, but 0 for a count.
     static void lower_many(const Op& op, const Records& records, int64_t* const* columns, uint8_t* there) {
         const int64_t* record = records.words;
         uint64_t all = op.bit;
@@ -247,7 +247,7 @@ struct SmallOp {
     static void tidy(const Op&, int64_t*) {}
 };
 
-// An op that works on its words in place, as many as it asks for:
+// An op that changes its words in place, words(op) of them:
 //   words(op)   set(op, state, x, y, t)   add(...)   join(op, state, other)   outputs(op)   lower(op, state, span, out)
 template <class T>
 struct LargeOp {
@@ -280,7 +280,7 @@ struct LargeOp {
         for (size_t i = 0; i < records.count; ++i) {
             const int64_t* record = records.words + i * records.stride;
             bool seen = static_cast<uint64_t>(record[kSeen]) & op.bit;
-            std::fill(out.begin(), out.end(), 0);  // a shorter list leaves nothing of a longer one behind it
+            std::fill(out.begin(), out.end(), 0);  // a list must not contain the rest of a longer one
             there[i] = seen ? op.table->lower(op, record, {}, out.data()) : op.counts;
             for (size_t j = 0; j < op.outputs; ++j) columns[j][i] = there[i] ? out[j] : 0;
         }
@@ -305,11 +305,11 @@ constexpr OpTable table_of(const char* name, const char* kinds) {
             Of::lower, Of::lower_many, Of::scan_back, Of::sound, Of::tidy};
 }
 
-// What most are.
+// The defaults of an op.
 struct Facts {
     static void tidy(const Op&, int64_t*) {}
     template <class State>
-    static bool possible(const State&) {  // of a small one: could any rows have led to it?
+    static bool possible(const State&) {  // of a small one: can it be the state of any rows?
         return true;
     }
     static constexpr bool small = true, commutes = true, exact = true, timed = false;
@@ -325,14 +325,14 @@ void join_ops(const std::vector<Op>& ops, int64_t* record, const int64_t* others
 void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* first, const int64_t* others,
                    size_t stride, size_t count);
 
-// The rows in each window of a table in order, from `from` to `to`, neither of which ever goes back.
+// The rows of each window of a sorted table, from `from` to `to`, both of which are non-decreasing.
 struct Frames {
     const uint32_t* from;
     const uint32_t* to;
     size_t count;
 };
-// The results of one op for every frame, of input words that may lie in another order; result k goes to place k of that
-// order. False where the op is none of the common ones.
+// Computes the results of one op for every frame, of input words in another order; result k goes to place k of that
+// order. Returns false if the op is not one of the common ones.
 bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
                   int64_t* const* columns, uint8_t* there);
 

@@ -16,7 +16,7 @@ const std::vector<OpTable>& common_ops() {
 
 namespace {
 
-// Calls run<T>() for an op that is known here; false for all others.
+// Calls run<T>() for the common ops; returns false for all others.
 template <class Run>
 bool with_steps(Step step, Run&& run) {
     switch (step) {

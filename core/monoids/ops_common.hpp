@@ -49,7 +49,7 @@ struct SumReals : Reals {
 
 // --- order -----------------------------------------------------------------------------------------
 
-// Numbers as words that sort like them; the state keeps these.
+// Numbers as words in the same order, which the state stores.
 template <bool reals>
 struct Ordered : Facts {
     static int64_t key(int64_t x) { return reals ? word_of(real(x)) : x; }
@@ -90,13 +90,13 @@ struct Variance : Facts {
     struct State {
         double n, sum, m2;
     };
-    // What is not finite makes NaN of every sum that it goes into.
+    // A value that is not finite makes every sum that includes it NaN.
     static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), real(x) - real(x)}; }
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) {
         double value = real(x), t = s.n * value - s.sum;
         s = {s.n + 1, s.sum + value, s.m2 + ((value - value) + t * (t * step_share(s.n)))};
     }
-    // 1 / (n (n + 1)). A leaf's entries are few, and a division is what one more of them would wait for.
+    // 1 / (n (n + 1)), from a table for the few entries of a leaf, because a division would delay each step.
     static double step_share(double n) {
         return n < static_cast<double>(shares.size()) ? shares[static_cast<size_t>(n)] : 1 / (n * (n + 1));
     }

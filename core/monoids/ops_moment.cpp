@@ -13,7 +13,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool give(int64_t* out, double value) { return *out = bits_of(value), true; }
 
-// Up to the fourth moment, of which skewness leaves the last alone.
+// Up to the fourth moment, which skewness does not use.
 template <bool fourth>
 struct Moments : Facts {
     static constexpr bool exact = false;

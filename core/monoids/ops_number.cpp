@@ -105,7 +105,7 @@ struct MeanReals : SumAndCount {
         return *out = bits_of(s.sum / static_cast<double>(s.n)), true;
     }
 };
-// The logarithm is taken when a value is folded in: a leaf keeps the value itself.
+// The logarithm is taken when a value is folded: a leaf stores the value itself.
 struct Geomean : SumAndCount {
     static State of(const Op&, int64_t x, int64_t, int64_t) { return {std::log(real(x)), 1}; }
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += std::log(real(x)), ++s.n; }
@@ -305,7 +305,7 @@ struct DecayedSum : Facts {
     }
 };
 
-// Each value holds until the next one.
+// Each value lasts until the next one.
 struct TimeWeightedMean : Facts {
     static constexpr bool commutes = false, exact = false, timed = true;
     static constexpr int degree = 2;

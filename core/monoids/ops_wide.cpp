@@ -240,7 +240,7 @@ struct Bloom : Wide {
     }
 };
 
-// Of 2^lg_k registers each keeps the longest run of zeros it has seen. While few values were seen a state is a list of
+// Each of 2^lg_k registers stores the longest run of zeros it has seen. While few values were seen a state is a list of
 // them, which is quicker to join; it becomes registers when the list is full.
 struct HyperLogLog : Wide {
     static constexpr int64_t kDense = -1;
@@ -355,7 +355,7 @@ struct CompiledOp : Wide {
 
     static uint32_t words(const Op& op) { return op.compiled->state_words; }
     static bool same(const Op& op, const int64_t* a, const int64_t* b, double) {
-        // What the words mean only the user knows; a float may have been rounded otherwise.
+        // The meaning of the words is the user's; a float may have been rounded differently.
         for (uint32_t i = 0; i < op.words; ++i)
             if (a[i] != b[i] && !near(real(a[i]), real(b[i]), 1e-290)) return false;
         return true;

@@ -61,7 +61,7 @@ Ref python_word(char kind, const int64_t* word) {
 
 template <class Do>
 void each_item(PyObject* sequence, Do&& take) {
-    Ref fast = Ref::checked(PySequence_Fast(sequence, "parts of a monoid are sequences"));
+    Ref fast = Ref::checked(PySequence_Fast(sequence, "the parts of a layout must be sequences"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i) take(PySequence_Fast_GET_ITEM(fast.get(), i));
 }
 
@@ -69,6 +69,12 @@ std::string text_of(PyObject* text) {
     const char* bytes = PyUnicode_AsUTF8(text);
     if (!bytes) throw PythonError{};
     return bytes;
+}
+
+bool is_true(PyObject* object, const char* name) {
+    int truth = PyObject_IsTrue(attribute(object, name).get());
+    succeed(truth);
+    return truth;
 }
 
 std::string letters_of(PyObject* kinds) {
@@ -86,7 +92,7 @@ void set_address(Function& function, PyObject* addresses, Py_ssize_t index) {
 
 std::shared_ptr<const Compiled> compiled_of(PyObject* program) {
     auto compiled = std::make_shared<Compiled>();
-    Ref addresses = Ref::checked(PyObject_CallMethod(program, "addresses", nullptr));
+    Ref addresses = callbacks::addresses(program);
     set_address(compiled->lift, addresses.get(), 0);
     set_address(compiled->fold, addresses.get(), 1);
     set_address(compiled->join, addresses.get(), 2);
@@ -98,27 +104,26 @@ std::shared_ptr<const Compiled> compiled_of(PyObject* program) {
 
 }  // namespace
 
-// --- how it is made --------------------------------------------------------------------------------
+// --- construction ----------------------------------------------------------------------------------
 
-// monoid.layout() gives a sash.monoid.Layout.
+// From a sash.monoid.Layout, by the names of its fields.
 Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format) : monoid_(monoid) {
-    Ref layout = Ref::checked(PyObject_CallMethod(monoid, "layout", nullptr));
-    std::vector<std::string> given = parsed_kinds(kinds);
-    each_item(PyTuple_GetItem(layout.get(), 0), [&](PyObject* input) {
-        if (inputs_.size() >= given.size())
-            fail(ErrorKind::argument, "kinds: " + kinds + " are not those of this monoid.");
-        inputs_.push_back({Ref::borrow(PyTuple_GetItem(input, 0)), letter_of(given[inputs_.size()])});
-    });
-    if (inputs_.size() != given.size()) fail(ErrorKind::argument, "kinds: " + kinds + " are not those of this monoid.");
-    named_ = PyObject_IsTrue(PyTuple_GetItem(layout.get(), 2));
-    nullable_ = PyObject_IsTrue(PyTuple_GetItem(layout.get(), 3));
-    structured_ = PyObject_IsTrue(PyTuple_GetItem(layout.get(), 4));
-    arity_ = PyLong_AsSize_t(PyTuple_GetItem(layout.get(), 5));
-    if (inputs_.size() > 64)
-        fail(ErrorKind::argument,
-             "monoid: it reads " + std::to_string(inputs_.size()) + " inputs; give one that reads at most 64.");
+    Ref layout = callbacks::layout(monoid);
+    Ref reads = attribute(layout.get(), "reads");
+    std::vector<std::string> names = parsed_kinds(kinds);
+    if (PySequence_Size(reads.get()) != static_cast<Py_ssize_t>(names.size()))
+        fail(ErrorKind::argument, "kinds must match the inputs of the monoid, got " + kinds + ".", "kinds");
+    if (names.size() > 64)
+        fail(ErrorKind::argument, "monoid must read at most 64 inputs, got " + std::to_string(names.size()) + ".",
+             "monoid");
+    each_item(reads.get(),
+              [&](PyObject* read) { inputs_.push_back({attribute(read, "where"), letter_of(names[inputs_.size()])}); });
+    named_ = is_true(layout.get(), "named");
+    nullable_ = is_true(layout.get(), "nullable");
+    structured_ = is_true(layout.get(), "structured");
+    arity_ = PyLong_AsSize_t(attribute(layout.get(), "arity").get());
     width_ = static_cast<uint32_t>(inputs_.size());
-    each_item(PyTuple_GetItem(layout.get(), 1), [&](PyObject* part) { add_part(part, format); });
+    each_item(attribute(layout.get(), "parts").get(), [&](PyObject* part) { add_part(part, format); });
     if (timed_) {
         for (std::vector<Op>* ops : {&ops_, &active_})
             for (Op& op : *ops) op.inputs[2] = width_;
@@ -126,43 +131,55 @@ Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format)
     }
 }
 
-void Plan::add_part(PyObject* part, const TimeFormat& format) {
+// From a sash.monoid.RecordPart.
+Op Plan::op_of(PyObject* part, const std::string& name, const TimeFormat& format) const {
     Op op;
-    std::string name = text_of(PyTuple_GetItem(part, 0)), kinds;
-    each_item(PyTuple_GetItem(part, 1), [&](PyObject* position) {
+    std::string kinds;
+    each_item(attribute(part, "reads").get(), [&](PyObject* position) {
         uint32_t at = static_cast<uint32_t>(PyLong_AsLong(position));
         op.reads.push_back(at);
         op.needs |= uint64_t{1} << at;
         kinds += inputs_[at].kind == 't' ? 'i' : inputs_[at].kind;
     });
     for (size_t i = 0; i < op.reads.size() && i < 2; ++i) op.inputs[i] = op.reads[i];
-    each_item(PyTuple_GetItem(part, 2), [&](PyObject* number) { op.parameters.push_back(PyFloat_AsDouble(number)); });
+    each_item(attribute(part, "parameters").get(),
+              [&](PyObject* number) { op.parameters.push_back(PyFloat_AsDouble(number)); });
     if (PyErr_Occurred()) throw PythonError{};
     op.table = find_op(name, kinds);
-    if (!op.table) fail(ErrorKind::argument, "monoid: the core has no " + name + " for inputs of kinds " + kinds + ".");
-    PyObject* program = PyTuple_GetItem(part, 6);
-    if (program != Py_None) op.compiled = compiled_of(program);
+    if (!op.table)
+        fail(ErrorKind::argument, "monoid must be one that the core has, got " + name + " of kinds " + kinds + ".",
+             "monoid");
+    Ref program = attribute(part, "program");
+    if (!program.is_none()) op.compiled = compiled_of(program.get());
     if (op.reads.size() > kMostRead)
-        fail(ErrorKind::argument, "monoid: a compiled one reads " + std::to_string(op.reads.size()) +
-                                      " numbers; give one that reads at most " + std::to_string(kMostRead) + ".");
+        fail(ErrorKind::argument,
+             "monoid must read at most " + std::to_string(kMostRead) + " numbers to be compiled, got " +
+                 std::to_string(op.reads.size()) + ".",
+             "monoid");
     op.fold = op.table->fold;
     op.join = op.table->join;
     op.step = op.table->step;
     if (op.table->timed) op.clock = clock_of(format);
     op.counts = name == "count" || name == "count_if";
     op.refuses_negative = name == "geomean";
-    counts_rows_ = counts_rows_ || (op.counts && op.reads.empty());
     op.words = op.table->words(op);
+    return op;
+}
+
+void Plan::add_part(PyObject* part, const TimeFormat& format) {
+    std::string name = text_of(attribute(part, "op").get());
+    Op op = op_of(part, name, format);
+    counts_rows_ = counts_rows_ || (op.counts && op.reads.empty());
     op.offset = words_;
     op.bit = uint64_t{1} << ops_.size();
     words_ += op.words;
     all_ |= op.bit;
     timed_ = timed_ || op.table->timed;
-    regroups_ = regroups_ && name != "affine" && !op.compiled;  // whose rounding has no bound that is known here
-    commutes_ = commutes_ && (op.compiled ? PyObject_IsTrue(PyTuple_GetItem(part, 7)) == 1 : op.table->commutes);
+    regroups_ = regroups_ && name != "affine" && !op.compiled;  // their rounding errors have no known bound
+    commutes_ = commutes_ && (op.compiled ? is_true(part, "commutative") : op.table->commutes);
 
-    Face face{Ref::borrow(PyTuple_GetItem(part, 5)), Ref::borrow(PyTuple_GetItem(part, 4)), false, {}, 0};
-    face.fields = PySequence_Size(PyTuple_GetItem(part, 3)) > 0;
+    Face face{attribute(part, "name"), attribute(part, "finish"), false, {}, 0};
+    face.fields = PySequence_Size(attribute(part, "fields").get()) > 0;
     face.outputs = op.table->outputs(op);
     face.words = words_of(face.outputs);
     most_words_ = std::max(most_words_, face.words);
@@ -202,7 +219,7 @@ void Plan::fold_nulls(int64_t* record, const int64_t* row, uint64_t nulls) const
     }
 }
 
-// Some have seen nothing: what the other one has is then taken as it is.
+// An op that has seen no value yet takes the other one's state unchanged.
 void Plan::join_some(int64_t* record, const int64_t* others, size_t stride, size_t count) const {
     for (; count > 0; --count, others += stride) {
         uint64_t mine = static_cast<uint64_t>(record[kSeen]), theirs = static_cast<uint64_t>(others[kSeen]);
@@ -235,7 +252,7 @@ bool Plan::same(const int64_t* a, const int64_t* b, double largest) const {
     if (a[kSeen] != b[kSeen] || a[kRows] != b[kRows]) return false;
     for (const Op& op : ops_) {
         if (!(static_cast<uint64_t>(a[kSeen]) & op.bit)) continue;
-        // of a power of what is smaller than 1 the lower powers beside it would have no slack
+        // at least 1, or the lower powers would have no tolerance
         double tolerance = 1e-9 * static_cast<double>(a[kRows]) * std::pow(std::max(largest, 1.0), op.table->degree);
         if (!op.table->same(op, a + op.offset, b + op.offset, tolerance)) return false;
     }
@@ -282,7 +299,7 @@ uint64_t stable_hash(PyObject* value) {
         if (text) return hash64(text, static_cast<size_t>(size), 's');
         PyErr_Clear();
     }
-    Ref hash = call(imported("sash.monoids", "stable_hash").get(), value);
+    Ref hash = callbacks::stable_hash(value);
     return PyLong_AsUnsignedLongLongMask(hash.get());
 }
 
@@ -302,12 +319,11 @@ int64_t Plan::word_of_input(const Input& input, PyObject* value) const {
 
 void Plan::require_shape(PyObject* value) const {
     if (named_) {
-        if (!PyMapping_Check(value)) fail_value(value, "is no mapping of columns to values; give a dict.");
+        if (!PyMapping_Check(value)) fail_value(value, "be a dict of columns");
     } else if (arity_ > 1) {
         bool fits =
             (PyTuple_Check(value) || PyList_Check(value)) && PySequence_Size(value) == static_cast<Py_ssize_t>(arity_);
-        std::string wrong = "is no tuple of " + std::to_string(arity_) + " values; give one.";
-        if (!fits) fail_value(value, wrong.c_str());
+        if (!fits) fail_value(value, "be a tuple of " + std::to_string(arity_) + " values");
     }
 }
 
@@ -317,7 +333,7 @@ Ref Plan::item_of(PyObject* value, size_t i) const {
     if (item) return item;
     if (!PyErr_ExceptionMatches(PyExc_LookupError) && !PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError{};
     PyErr_Clear();
-    fail_value(value, ("has no column " + shown(inputs_[i].where.get()) + "; give one, or None for a null.").c_str());
+    fail_value(value, "have a column " + shown(inputs_[i].where.get()));
 }
 
 uint64_t Plan::read(PyObject* value, int64_t* row) const {
@@ -331,11 +347,11 @@ uint64_t Plan::read(PyObject* value, int64_t* row) const {
         else if (nullable_)
             nulls |= uint64_t{1} << i;
         else
-            fail(ErrorKind::kind, "value: None is no value; leave it out.");
+            fail(ErrorKind::kind, "value must not be None.", "value");
     }
     for (const Op& op : ops_)
         if (op.refuses_negative && !(op.needs & nulls) && real(row[op.inputs[0]]) < 0)
-            fail_value(value, "has no geometric mean; give a number that is not negative.", ErrorKind::argument);
+            fail_value(value, "not be negative for a geometric mean", ErrorKind::argument);
     return nulls;
 }
 
@@ -464,8 +480,6 @@ Ref Plan::result_kinds() const {
     return kinds;
 }
 
-Ref Plan::empty(const Ref& start, const Ref& stop) const {
-    return call(attribute(monoid_, "empty").get(), start.get(), stop.get());
-}
+Ref Plan::empty(const Ref& start, const Ref& stop) const { return callbacks::empty(monoid_, start.get(), stop.get()); }
 
 }  // namespace sash

@@ -1,5 +1,5 @@
-// A plan: how the rows of a window become a record, and a record a result. Made once from a Python monoid's parts and
-// the kinds of its columns; shared by every record that follows it.
+// A plan: how rows are folded into a record, and a record is lowered to a result. It is built once from a Python
+// monoid's layout and the kinds of its columns, and shared by all its records.
 #pragma once
 
 #include "base/time.hpp"
@@ -9,8 +9,8 @@ namespace sash {
 
 class Plan;
 
-// Where a slide puts results of records: a column of words for each word of a result, and for each part whether it is
-// there. Small records are kept until there are some to lower together.
+// The output of a slide over records: a column for each word of a result, and for each part whether it is not null.
+// Small records are collected and lowered together.
 class RecordOutput {
    public:
     int64_t* words = nullptr;
@@ -53,7 +53,7 @@ class Plan {
 
     static void clear(int64_t* record) { record[kSeen] = record[kRows] = 0; }
 
-    // Rows of which nothing is null.
+    // Rows without nulls.
     void fold(int64_t* record, const Rows& rows, size_t count) const {
         uint64_t seen = static_cast<uint64_t>(record[kSeen]);
         record[kRows] += static_cast<int64_t>(count);
@@ -73,7 +73,7 @@ class Plan {
     }
     void fold_nulls(int64_t* record, const int64_t* row, uint64_t nulls) const;
 
-    // record = first (x) others, where the record held nothing before
+    // record = first (x) others, for a record that was empty before
     void join_into(int64_t* record, const int64_t* first, const int64_t* others, size_t stride, size_t count) const {
         uint64_t seen = static_cast<uint64_t>(first[kSeen]);
         int64_t rows = first[kRows];
@@ -154,6 +154,7 @@ class Plan {
         size_t words;  // of its outputs
     };
 
+    Op op_of(PyObject* part, const std::string& name, const TimeFormat& format) const;
     void add_part(PyObject* part, const TimeFormat& format);
     void join_some(int64_t* record, const int64_t* others, size_t stride, size_t count) const;
     bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) const;

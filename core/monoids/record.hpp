@@ -1,18 +1,19 @@
 // The monoid policy of native records: any number of aggregates over one tree.
 //
 // An entry is a row of input words, which is lifted when it is folded; only aggregates are records. Where several rows
-// have one time their entry owns a record. Small records lie in the nodes, large ones in blocks of their own.
+// have one time their entry owns a record. Small records are stored in the nodes, large ones in separate blocks.
 #pragma once
 
 #include <cstdlib>
 #include <new>
 
+#include "monoids/bloom.hpp"
 #include "monoids/monoids.hpp"
 #include "monoids/plan.hpp"
 
 namespace sash {
 
-// What an entry owns where two words are not enough: a longer row, or the record of several rows.
+// The heap storage of an entry that does not fit two words: a longer row, or the record of several rows.
 struct Box {
     uint64_t nulls;
     uint32_t words;
@@ -32,7 +33,7 @@ struct Box {
     }
 };
 
-// Entries side by side are rows side by side: fold reads them where they lie.
+// An array of entries is an array of rows: fold reads them in place.
 struct RecordEntry {
     static constexpr uint32_t kInline = 2;  // a pair, or a value and its time
     static constexpr uint64_t kBoxed = uint64_t{1} << 63;
@@ -86,7 +87,7 @@ inline void clear(RecordEntry& entry) {
     entry.tag = 0;
 }
 
-// A record of up to so many words, where it stands.
+// A record of up to kWords words, stored in place.
 struct InlineRecord {
     static constexpr uint32_t kWords = 12;
     int64_t data[kWords];
@@ -130,7 +131,7 @@ class BlockRecord {
     Box* block_ = nullptr;
 };
 
-inline void clear(BlockRecord&) {}  // it keeps nobody alive, and its memory will be wanted again
+inline void clear(BlockRecord&) {}  // it owns no objects, and its memory is reused
 
 template <class Record>
 struct RecordOf : Counted {
@@ -184,7 +185,7 @@ struct RecordOf : Counted {
     // --- combining -----------------------------------------------------------------------------------
 
     bool merge(Entry& entry, const Entry& more) {
-        see(entry), see(more);  // a record does not tell how large its rows were
+        see(entry), see(more);  // a record does not store how large its rows were
         if (!entry.is_record()) {
             Box* box = Box::make(plan_->words(), true);
             Plan::clear(box->data());
@@ -278,7 +279,7 @@ struct RecordOf : Counted {
         return Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(tidy.data()), record_bytes()));
     }
     Entry thaw(PyObject* state) const {
-        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != record_bytes()) fail_value(state, "is no record.");
+        if (!PyBytes_Check(state) || PyBytes_GET_SIZE(state) != record_bytes()) fail_value(state, "be a record");
         Entry entry;
         Box* box = Box::make(plan_->words(), true);
         std::memcpy(box->data(), PyBytes_AS_STRING(state), static_cast<size_t>(record_bytes()));

@@ -1,4 +1,4 @@
-// What Python gives to the core, read where it lies.
+// Arguments from Python, read without copying.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,7 +15,7 @@ namespace sash {
 
 inline nanobind::object python(Ref ref) { return nanobind::steal(ref.release()); }
 
-// Any contiguous bytes of Python's, read where they lie.
+// Any contiguous Python buffer, read without copying.
 class Bytes {
    public:
     explicit Bytes(nanobind::handle object, bool writable = false) {
@@ -62,7 +62,7 @@ class ColumnArgument {
     }
 
    private:
-    // (how many rows, one (words, nulls or None) for each input)
+    // (number of rows, then (words, nulls or None) for each input)
     void read_record(PyObject* record) {
         column_.size = static_cast<size_t>(PyLong_AsSize_t(PyTuple_GetItem(record, 0)));
         for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(record); ++i) {
@@ -80,7 +80,7 @@ class ColumnArgument {
     const void* open_part(PyObject* part, size_t item) {
         parts_.push_back(std::make_unique<Bytes>(nanobind::handle(part)));
         if (parts_.back()->view().size() != column_.size * item)
-            fail(ErrorKind::argument, "values: an input is not as long as the others.");
+            fail(ErrorKind::argument, "values must have inputs of the same length.", "values");
         return parts_.back()->view().data();
     }
 

@@ -1,4 +1,4 @@
-// The Python face of the core: bindings and nothing else.
+// The Python bindings of the core's windows and functions.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,6 +6,7 @@
 #include "engine/window.hpp"
 #include "monoids/plan.hpp"
 #include "python/arguments.hpp"
+#include "python/callbacks.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,22 +20,9 @@ namespace {
 
 // --- errors --------------------------------------------------------------------------------------
 
-const char* class_of(ErrorKind kind) {
-    switch (kind) {
-        case ErrorKind::argument: return "ArgumentError";
-        case ErrorKind::kind: return "KindError";
-        case ErrorKind::order: return "OutOfOrderError";
-        case ErrorKind::unsupported: return "UnsupportedError";
-        case ErrorKind::overflow: return "ResultOverflowError";
-        case ErrorKind::concurrent: return "ConcurrentUseError";
-        case ErrorKind::corrupt: return "CorruptStateError";
-        default: return "InvariantError";
-    }
-}
-
 void raise(const Error& error) {
     try {
-        Ref kind = imported("sash.errors", class_of(error.kind));
+        Ref kind = callbacks::error_class(error.kind);
         Ref raised = call(kind.get(), python_text(error.message).get());
         if (!error.argument.empty())
             succeed(PyObject_SetAttrString(raised.get(), "argument", python_text(error.argument).get()));
@@ -47,13 +35,13 @@ void translate(const std::exception_ptr& thrown, void*) {
     try {
         std::rethrow_exception(thrown);
     } catch (const PythonError&) {
-        // the interpreter has it already
+        // the interpreter's error indicator is set already
     } catch (const Error& error) {
         raise(error);
     }
 }
 
-// Runs the work and gives back what it raised, as an object, or none.
+// Runs the work and returns the exception that it raised, or None.
 template <class Do>
 Ref caught(Do&& work) {
     try {
@@ -84,7 +72,7 @@ Bounds bounds_of(nb::handle start, nb::handle stop, nb::handle closed) {
     bounds.stop_inside = is("right");
     if (!bounds.start_inside && !bounds.stop_inside && !is("neither"))
         fail(ErrorKind::argument,
-             "closed: " + shown(closed.ptr()) + " is not known; give \"both\", \"left\", \"right\" or \"neither\".");
+             "closed must be \"both\", \"left\", \"right\" or \"neither\", got " + shown(closed.ptr()) + ".", "closed");
     return bounds;
 }
 
@@ -117,7 +105,7 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
-// --- methods with more to them than a call -------------------------------------------------------
+// --- methods that are more than one call ---------------------------------------------------------
 
 nb::object kinds_property(const Window& window) {
     const Kinds* kinds = window.kinds();
@@ -204,7 +192,7 @@ nb::object contents_of(Window& window) {
     return nb::make_tuple(python(contents.times), python(contents.states), window.wide(contents));
 }
 
-// Bytes of times and of entries, and how many; None where they are Python objects, or where nothing is decided.
+// The bytes of times and of entries, and their number; None for Python objects, and for a window without kinds.
 nb::object packed(Window& window) {
     Packed state;
     bool wide = false;
@@ -219,9 +207,9 @@ uint64_t hash_of(nb::handle data, uint64_t seed) {
 
 // Writes the stable hash of each row of a list, or of an array of int64 or float64, into an array.
 void hash_rows(nb::handle rows, nb::handle hashes) {
-    ColumnArgument given(rows), out(hashes, true);
-    const Column& column = given.get();
-    if (out.get().size != column.size) fail(ErrorKind::argument, "hashes: there are not as many as rows.");
+    ColumnArgument input(rows), out(hashes, true);
+    const Column& column = input.get();
+    if (out.get().size != column.size) fail(ErrorKind::argument, "hashes must be as long as rows.", "hashes");
     int64_t* words = out.output().words;
     for (size_t i = 0; i < column.size; ++i) {
         uint64_t hash = column.words   ? mixed(static_cast<uint64_t>(column.words[i]))
@@ -231,7 +219,7 @@ void hash_rows(nb::handle rows, nb::handle hashes) {
     }
 }
 
-// One after the other, and then the hash of it all.
+// The parts concatenated, followed by the hash of all of them.
 nb::object sealed(const nb::list& parts) {
     size_t size = 0;
     for (nb::handle part : parts) size += Bytes(part).view().size();
@@ -262,12 +250,12 @@ bool seal_holds(nb::handle data) {
 
 NB_MODULE(_core, m) {
     nb::register_exception_translator(translate);
-    m.attr("__doc__") = "The structures, in C++; sash.Window is their face.";
-    m.def("structures", &structure_names, "The names of all structures.");
-    m.def("hash64", hash_of, "data"_a, "seed"_a, "64 bits that depend on the bytes and the seed alone.");
-    m.def("hash_rows", hash_rows, "rows"_a, "hashes"_a, "Write the stable hash of each row into an int64 array.");
-    m.def("sealed", sealed, "parts"_a, "The parts one after the other, and 8 bytes to check them by.");
-    m.def("seal_holds", seal_holds, "data"_a, "Whether these are bytes that `sealed` gave.");
+    m.attr("__doc__") = "The data structures in C++, for sash.Window and sash.KeyedWindows.";
+    m.def("structures", &structure_names, "Return the names of all structures.");
+    m.def("hash64", hash_of, "data"_a, "seed"_a, "Return a 64-bit hash of the bytes and the seed.");
+    m.def("hash_rows", hash_rows, "rows"_a, "hashes"_a, "Write the stable hash of each row to an int64 array.");
+    m.def("sealed", sealed, "parts"_a, "Return the concatenated parts followed by an 8-byte checksum.");
+    m.def("seal_holds", seal_holds, "data"_a, "Return whether the checksum of bytes from `sealed` matches.");
 
     nb::class_<Window>(m, "Window", nb::type_slots(slots), nb::is_weak_referenceable())
         .def(
@@ -279,9 +267,9 @@ NB_MODULE(_core, m) {
         .def(
             "insert", [](Window& w, nb::handle time, nb::handle value) { w.insert(time.ptr(), value.ptr()); },
             "time"_a.none(), "value"_a.none(),
-            R"(Insert a value; at a time that is present it is combined on the right, in order of arrival.
+            R"(Insert a value. If the time is present, the value is combined on the right, in order of arrival.
 
-O(log d) amortised, d being the distance to the nearer end.
+O(log d) amortized, where d is the distance to the nearer end.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -290,9 +278,9 @@ O(log d) amortised, d being the distance to the nearer end.
 (60, 2))")
         .def(
             "evict", [](Window& w, nb::handle time) { return w.evict(time.ptr()); }, "time"_a.none(),
-            R"(Remove the entry at a time, anywhere in the window; False where there is none.
+            R"(Remove the entry at a time, anywhere in the window, and return whether there was one.
 
-O(log d) amortised, d being the distance to the nearer end.
+O(log d) amortized, where d is the distance to the nearer end.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -305,10 +293,10 @@ O(log d) amortised, d being the distance to the nearer end.
                 return python(w.query(bounds_of(start, stop, closed)));
             },
             "start"_a.none() = nb::none(), "stop"_a.none() = nb::none(), nb::kw_only(), "closed"_a.none() = "both",
-            R"(Give the aggregate of the whole window, or of the times from start to stop; None is an open end.
+            R"(Return the aggregate of the whole window, or of the times from start to stop; None is an open end.
 
-The whole window is O(1), a stretch O(log d_from + log d_to + log n of it). `closed` says which ends belong
-to the stretch: "both", "left", "right" or "neither".
+The whole window is O(1), a range of m entries O(log d_start + log d_stop + log m). `closed` selects which ends are
+included: "both", "left", "right" or "neither".
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -323,7 +311,7 @@ to the stretch: "both", "left", "right" or "neither".
                 return w.evict_until(time.ptr(), truth);
             },
             "time"_a.none(), nb::kw_only(), "inclusive"_a.none() = true,
-            R"(Remove every entry up to a time and return how many went.
+            R"(Remove all entries up to a time and return their number.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum())
@@ -335,28 +323,27 @@ to the stretch: "both", "left", "right" or "neither".
             "__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); }, "time"_a.none())
         .def(
             "nodes", [](Window& w) { return python(w.nodes()); },
-            R"(Give the tree as nested dicts of keys, values, aggregate, spine and children; None when empty.
+            R"(Return the tree as nested dicts of keys, values, aggregate, spine and children; None if empty.
 
-In "paper" and "classic" also the coins of the paper's analysis. In "fiba" all values are in leaves, and an aggregate that is
-not known, or kept along a spine, is None.
+"paper" and "classic" also have the coins of the paper's analysis. In "fiba" all values are in leaves, and the aggregate
+of a stale or spine node is None.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum(), structure="paper")
 >>> w.insert_many([1, 2, 3], [10, 20, 30])
 >>> w.nodes()["keys"], w.nodes()["aggregate"]
 ([1, 2, 3], 60))")
-        .def(
-            "check_invariants", &Window::check,
-            R"(Recompute order, shape, sizes and every stored aggregate; raises InvariantError on the first difference. O(n).)")
+        .def("check_invariants", &Window::check,
+             R"(Raise an InvariantError if the order, shape, sizes or any stored aggregate is wrong. O(n).)")
         .def_prop_ro(
             "oldest", [](Window& w) { return python(w.oldest()); }, "The oldest time, or None. O(1).")
         .def_prop_ro(
             "newest", [](Window& w) { return python(w.newest()); }, "The newest time, or None. O(1).")
-        .def_prop_ro("combines", &Window::combines, "How many times the monoid has combined two states so far.")
-        .def_prop_ro("spent", &Window::spent, "Splits, merges and moves so far: the coins the paper calls spent.")
+        .def_prop_ro("combines", &Window::combines, "The number of times that the monoid has combined two states.")
+        .def_prop_ro("spent", &Window::spent, "The number of splits, merges and moves: the coins spent, in the paper.")
         .def_prop_ro(
-            "monoid", [](Window& w) { return nb::borrow(w.monoid().get()); }, "The monoid this window aggregates with.")
-        .def("_nothing", [](Window&) {})  // what a call alone costs; the benchmarks subtract nothing, they compare
+            "monoid", [](Window& w) { return nb::borrow(w.monoid().get()); }, "The monoid of this window.")
+        .def("_nothing", [](Window&) {})  // the cost of a call, for benchmarks to compare with
         .def_prop_ro("_kinds", kinds_property)
         .def_prop_ro("_version", &Window::version)
         .def("_result_type", result_type, "kinds"_a)

@@ -1,4 +1,4 @@
-// What the core needs of the interpreter: an owning reference, calls that throw, and values in and out.
+// The Python C API as the core uses it: an owning reference, calls that throw, and conversions of values.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -35,7 +35,7 @@ class Ref {
         ref.object_ = object;
         return ref;
     }
-    // Takes a call's result over, or throws what the call raised.
+    // Takes ownership of a call's result, or throws what the call raised.
     static Ref checked(PyObject* object) {
         if (!object) throw PythonError{};
         return steal(object);
@@ -55,7 +55,7 @@ void clear(T& slot) {
     slot = T();
 }
 
-// Keeps a raised exception aside while Python code runs that must not see it.
+// Sets a raised exception aside while Python code runs that must not see it.
 class Aside {
    public:
     Aside() { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -68,7 +68,7 @@ class Aside {
 
 inline Ref none() { return Ref::borrow(Py_None); }
 
-// None, or the NA of pandas, which need not be imported.
+// None or pandas.NA, without importing pandas.
 inline bool is_null(PyObject* object) {
     if (object == Py_None) return true;
     if (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyUnicode_CheckExact(object)) return false;
@@ -89,15 +89,7 @@ inline Ref call(PyObject* function, PyObject* a, PyObject* b) {
 
 inline Ref attribute(PyObject* object, const char* name) { return Ref::checked(PyObject_GetAttrString(object, name)); }
 
-inline Ref call_method(PyObject* object, const char* name, PyObject* argument) {
-    return call(attribute(object, name).get(), argument);
-}
-
-inline Ref imported(const char* module, const char* name) {
-    return attribute(Ref::checked(PyImport_ImportModule(module)).get(), name);
-}
-
-// How a value is named in an error: its repr, shortened. Never raises.
+// The repr of a value for an error message, shortened. Never raises.
 inline std::string shown(PyObject* object) {
     Ref text = Ref::steal(PyObject_Repr(object));
     Py_ssize_t size = 0;

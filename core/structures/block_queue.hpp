@@ -1,7 +1,7 @@
 // A queue of fixed blocks, addressed by position: the storage of the in-order structures.
 //
-// Positions only grow and never move: element p stays at p until it is dropped. Blocks come and go one at a time, so no
-// push or drop ever copies the queue; only the small directory of blocks doubles.
+// Positions only grow and never move: element p stays at p until it is dropped. Blocks are allocated and freed one at a
+// time, so no push or drop ever copies the queue; only the small directory of blocks doubles.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// The paper's B-trees: FiBA exactly as printed, and the classic augmented tree, which differ in the policy alone.
+// The paper's B-trees: FiBA exactly as published, and the classic augmented tree, which differ only in the policy.
 //
-// Every node of arity a holds a - 1 timed entries; an inner node also a children between and around them.
-// MIN_ARITY <= a <= MAX_ARITY = 2 * MIN_ARITY (the root: 2 <= a); all leaves are equally deep. Rebalancing comes after the
-// fact and works upwards; aggregate repair follows the direction of the aggregates.
+// Every node of arity a has a - 1 timed entries; an inner node also a children between and around them.
+// MIN_ARITY <= a <= MAX_ARITY = 2 * MIN_ARITY (the root: 2 <= a); all leaves have the same depth. Rebalancing happens
+// after the change and works upwards; aggregate repair follows the direction of the aggregates.
 //
 // What a node's aggregate covers (Fingers):
 //   elsewhere    up: its whole subtree
@@ -12,7 +12,7 @@
 // so that a query reads left finger (x) root (x) right finger, and a change near an end repairs only what is near it.
 // With Classic every aggregate is an up-aggregate and a query reads the root.
 //
-// The paper's pseudo code has two slips, mended here and marked "erratum".
+// The paper's pseudocode has two errors, corrected here and marked "erratum".
 #pragma once
 
 #include <algorithm>
@@ -225,7 +225,7 @@ class BTree {
         uint32_t index;
         bool found;
     };
-    // Where rebalancing topped out, and which spines it met. If the top holds an up-aggregate it is already repaired.
+    // Where rebalancing stopped, and which spines it reached. If the top has an up-aggregate it is already repaired.
     struct Top {
         Node* node;
         bool hit_left, hit_right;
@@ -321,7 +321,7 @@ class BTree {
         --node->arity;
     }
 
-    // Slots beyond the count hold nothing alive.
+    // Slots beyond the count own no objects.
     static void clear_slot(Node* node, uint32_t index) {
         if constexpr (!std::is_trivially_destructible_v<Time>) node->times[index] = Time();
         if constexpr (!std::is_trivially_destructible_v<Entry>) node->entries[index] = Entry();
@@ -523,7 +523,7 @@ class BTree {
         return node;
     }
 
-    // One entry goes up from the sibling, one comes down to the node, and a child moves over.
+    // One entry moves up from the sibling, one moves down to the node, and a child moves over.
     void move(Node* parent, uint32_t left, bool from_right) {
         ++spent_;
         Node *a = parent->children[left], *b = parent->children[left + 1];
@@ -564,7 +564,7 @@ class BTree {
 
     // --- range query -----------------------------------------------------------------------------
 
-    // `bounded_below` false stands for the paper's t_from = -infinity: all of this subtree is known to be late enough.
+    // `bounded_below` false stands for the paper's t_from = -infinity: all of this subtree is late enough.
     void query_rec(Node* node, const Range<Time>& range, bool bounded_below, bool bounded_above, Fold<Monoid>& fold) {
         if (!bounded_below && !bounded_above && (fingers ? node->has_agg_up() : true)) return fold.append(node->agg);
         auto after = [&](const Time& time) { return !bounded_below || range.after_start(time); };
@@ -670,7 +670,7 @@ class BTree {
 
     void remove(Node* node) {
         if constexpr (Monoid::may_throw)
-            removed_.push_back(node);  // its content may still be asked for by rollback()
+            removed_.push_back(node);  // rollback() may still need its content
         else
             destroy(node);
     }

@@ -1,24 +1,24 @@
-// The contract that every structure keeps. Structures are templates <Time, Monoid>; nothing here is virtual.
+// The contract of all structures. Structures are templates <Time, Monoid>; nothing here is virtual.
 //
-//   name, any_order, ranges                        what it is called and what it can do, known at compile time
+//   name, any_order, ranges                        its name and what it supports, known at compile time
 //   S(monoid, options)
 //   size()  oldest()  newest()                     the ends of a window that is not empty
-//   require_order(time)                            throws TooEarly where this time could not be inserted
-//   insert(time, entry) -> bool                    false: a present entry cannot hold both (nothing has changed then)
+//   require_order(time)                            throws TooEarly if this time cannot be inserted
+//   insert(time, entry) -> bool                    false: the merge with a present entry overflows; nothing has changed
 //   evict(time) -> bool     evict_oldest()
 //   query() -> Agg                                 of a window that is not empty
 //   query(range, agg) -> bool                      where `ranges`; false: nothing in range
 //   contains(time) -> bool
 //   each_oldest(visit)                             visit(time, entry) for each part of the oldest time
-//   scan(range, reverse, visit)                    visit(time, entry) -> bool, in time order, until it says false; a
-//                                                  structure may show one time in several neighbouring parts
+//   scan(range, reverse, visit)                    visit(time, entry) -> bool, in time order, until it returns false; a
+//                                                  structure may visit one time in several consecutive parts
 //   check()                                        recomputes everything, throws on the first difference
 //   updates_run_no_code                            true: insert and evict combine nothing but entries of one time, first;
 //                                                  then it has evict_present, replace_present and push_front, which
 //                                                  compare no times, and the engine undoes what it must
 //   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
-//   visit(f)                                       every Ref it holds, for the garbage collector
-//   copying                                        the same structure, shape included
+//   visit(f)                                       every Ref that it owns, for the garbage collector
+//   copying                                        the same structure, including its shape
 #pragma once
 
 #include <optional>
@@ -32,11 +32,11 @@ namespace sash {
 
 struct Options {
     uint32_t min_arity = 4;      // paper, classic
-    uint32_t leaf_capacity = 0;  // fiba; 0: what suits the monoid
+    uint32_t leaf_capacity = 0;  // fiba; 0: chosen by the monoid
     uint32_t fanout = 0;
 };
 
-// A stretch of time; an end that is not set is open. Times inside are after_start and before_stop.
+// A time range; an end that is not set is open. Times inside are after_start and before_stop.
 template <class Time>
 struct Range {
     std::optional<Time> start, stop;
@@ -48,8 +48,8 @@ struct Range {
     bool before_stop(const Time& time) const { return !stop || (stop_inside ? !less(*stop, time) : less(time, *stop)); }
 };
 
-// Thrown by in-order structures before anything has changed; the window, which knows how times look to the user, turns
-// them into an OutOfOrderError.
+// Thrown by in-order structures before anything has changed; the window, which can convert times to Python, raises an
+// OutOfOrderError for them.
 struct TooEarly {
     AnyTime time, newest;
 };
@@ -57,7 +57,7 @@ struct NotOldest {
     AnyTime time, oldest;
 };
 
-// An aggregate that starts as nothing, so that no identity is ever combined.
+// A running aggregate that starts empty, so that no identity is ever combined.
 template <class Monoid>
 class Fold {
    public:
@@ -117,7 +117,7 @@ class Fold {
     bool some_ = false;
 };
 
-// How `fiba` lays out its nodes for this monoid.
+// The node sizes of `fiba` for a monoid.
 template <class Monoid>
 uint32_t best_leaf_capacity(const Monoid& monoid) {
     if constexpr (Monoid::is_erased) return monoid.best_leaf_capacity();
@@ -129,12 +129,12 @@ uint32_t best_fanout(const Monoid& monoid) {
     return Monoid::fanout;
 }
 
-template <class Held, class Visit>
-void visit_if_ref(const Held& held, Visit& visit) {
-    if constexpr (std::is_same_v<Held, Ref>) {
-        if (held) visit(held);
-    } else if constexpr (std::is_same_v<Held, AnyTime>) {
-        if (held.object) visit(held.object);
+template <class Value, class Visit>
+void visit_if_ref(const Value& value, Visit& visit) {
+    if constexpr (std::is_same_v<Value, Ref>) {
+        if (value) visit(value);
+    } else if constexpr (std::is_same_v<Value, AnyTime>) {
+        if (value.object) visit(value.object);
     }
 }
 

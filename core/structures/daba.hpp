@@ -1,7 +1,7 @@
 // DABA, the De-Amortized Banker's Aggregator: worst-case O(1) combines per operation, in-order insert and evict only.
 //
 // Two-stacks with the flip spread over the operations before it is needed. Positions F <= L <= R <= A <= B <= E cut the
-// queue into five stretches, and an element's aggregate covers:
+// queue into five ranges, and an element's aggregate covers:
 //   [F, L)  from itself to B        done with the coming front
 //   [L, R)  from itself to R        the old front, still to be extended
 //   [R, A)  from R to itself        the old back, still to be turned round

@@ -1,12 +1,13 @@
-// `fiba`: the paper's finger search, lazy rebalancing and position-aware aggregates in a layout of our own.
+// `fiba`: the paper's finger search, lazy rebalancing and position-aware aggregates in a custom layout.
 //
-//   tree/         where entries are: one finger B+-tree, which the rows of every key (keyed/rows.hpp) use too
+//   tree/         the entries: one finger B+-tree, which the rows of every key (keyed/rows.hpp) use too
 //   summaries     one aggregate for each child that is not on a spine, repaired by queries
 //   ends          finger stacks and spine aggregates, so that a query of the whole window reads three aggregates
 //
-// The argument for the bounds is in docs/algorithm.md.
+// docs/algorithm.md proves the bounds.
 #pragma once
 
+#include "structures/fiba_check.hpp"
 #include "structures/fiba_ends.hpp"
 #include "tree/bulk.hpp"
 #include "tree/check.hpp"
@@ -20,7 +21,7 @@ class Fiba {
     using Monoid = MonoidType;
     using Entry = typename Monoid::Entry;
     using Agg = typename Monoid::Agg;
-    // What need not be moved is passed as it is; the rest is moved once, to where it stays.
+    // Trivially copyable entries are passed by value; others are moved once, to their final place.
     using Given = std::conditional_t<std::is_trivially_copyable_v<Entry>, Entry, Entry&&>;
     using Node = tree::Node;
     using Ends = fiba::Ends<Time, Monoid>;
@@ -150,8 +151,8 @@ class Fiba {
         return {&path.leaf->times()[path.position], &path.leaf->entries[path.position]};
     }
 
-    // What undoing needs. Comparing times may have been what failed, so objects are found by identity, wherever they
-    // are; that is slow, and only ever follows an error.
+    // For undo. A comparison of times may be what failed, so objects are found by identity; that is slow, but happens
+    // only after an error.
     void evict_present(const Time& time) {
         Path path = path_to(time);
         tree().evict_at(path);
@@ -196,7 +197,7 @@ class Fiba {
         size_t size() const { return rows.size(); }
         Time place(size_t i) const { return rows.time(i); }
     };
-    // The entries of a leaf and the rows that come into it, those of one time merged.
+    // The entries of a leaf and the rows inserted into it, with those of one time merged.
     struct Scratch {
         std::vector<Time> times;
         std::vector<Entry> entries;

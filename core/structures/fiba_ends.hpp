@@ -5,15 +5,15 @@
 //   middle   everything between the two finger leaves                      one aggregate
 //   prefix   of the right finger leaf, from its start to its newest entry  one aggregate per entry
 //
-// The middle is made of what the spines hold. own(k) of a spine node at level k is its children less the one on the
+// The middle is computed from the spines. own(k) of a spine node at level k covers its children except the one on the
 // spine; cum(k) is own of all levels from k up to below the root. So a change at level k makes own(k) and the cums at
-// k and below stale, and nothing above: as far as the change is from the nearer end, in levels.
+// k and below stale, and nothing above: as many levels as the change is away from the nearer end.
 //
 //   middle = cum_left(1) (x) inner children of the root (x) cum_right(1)
 //
 // In a window of one leaf that leaf is both fingers: suffix and prefix meet at a split inside it, two-stacks in one leaf.
-// Everything is repaired by queries, and only when all that it is made of has been repaired, so a combine that raises
-// leaves nothing wrong behind.
+// Queries repair everything, each part only after the parts that it is computed from, so a combine that raises leaves
+// nothing wrong behind.
 #pragma once
 
 #include "base/error.hpp"
@@ -73,7 +73,7 @@ class Ends {
     Monoid& monoid() { return monoid_; }
     Summaries& summaries() { return summaries_; }
 
-    // --- what updates say -----------------------------------------------------------------------------
+    // --- called by updates ----------------------------------------------------------------------------
 
     void forget() { height_changed(); }
 
@@ -106,7 +106,7 @@ class Ends {
         if (leaf == spines_.right(0)) right_finger_moved();
     }
 
-    // What a node on a spine holds besides its child on the spine has changed.
+    // The children of a spine node other than the one on the spine have changed.
     void spine_changed(const Node* node, uint32_t level) {
         middle_changed();
         if (level == spines_.height()) {
@@ -138,7 +138,7 @@ class Ends {
         if (in_prefix(leaf, position)) keep_prefix_before(position);
     }
 
-    // --- what they say where order does not matter: then what comes in can simply join what is known ---
+    // --- called by updates where order does not matter: a new entry then joins the valid aggregates -----
 
     bool joins() const {
         if constexpr (Monoid::is_record)
@@ -156,7 +156,7 @@ class Ends {
         stack_to_ = std::min(stack_to_, position);
     }
 
-    // An entry came to `position` of a finger, for which those before it have moved left, or those behind it right.
+    // An entry was inserted at `position` of a finger; the entries before it have moved left, or those after it right.
     void inserted(const LeafNode* leaf, uint32_t position, bool before, const Entry& entry) {
         if (!joins() || !in_prefix(leaf, position) || (before && spines_.height() == 0))
             return moved(leaf, position, before);
@@ -172,7 +172,7 @@ class Ends {
         if (inside) monoid_.append_entry(total_, entry);
     }
 
-    // An entry came in below a node on a spine, all of which was known, and has joined the child it came into.
+    // An entry was inserted below a spine node with valid summaries, and has joined the child that it is in.
     void joined(const Node* node, uint32_t level, const Entry& entry) {
         if (level == spines_.height()) {
             if (inner_valid_) monoid_.append_entry(inner_, entry);
@@ -184,7 +184,7 @@ class Ends {
         if (middle_valid_) monoid_.append_entry(middle_, entry);
     }
 
-    // An entry came to or left `position` of a leaf, for which those before it have moved, or those behind it.
+    // An entry was inserted at or evicted from `position` of a leaf; the entries before it have moved, or those after.
     void moved(const LeafNode* leaf, uint32_t position, bool before) {
         bool suffix = in_suffix(leaf, position), prefix = in_prefix(leaf, position);
         if (suffix && before) keep_suffix_after(position);
@@ -193,19 +193,19 @@ class Ends {
         if (prefix && before) right_finger_moved();
     }
 
-    // The right finger leaf has been filled and another one follows it: what is known of it becomes its summary.
+    // The right finger leaf is full and another one follows it: its prefix becomes its summary.
     std::optional<Agg> keep_prefix() const {
         auto* leaf = static_cast<const LeafNode*>(spines_.right(0));
-        bool known = spines_.height() > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
-        return known && leaf->count() ? std::optional<Agg>(whole_prefix(leaf)) : std::nullopt;
+        bool complete = spines_.height() > 0 && prefix_from_ == leaf->begin && prefix_to_ == leaf->end;
+        return complete && leaf->count() ? std::optional<Agg>(whole_prefix(leaf)) : std::nullopt;
     }
-    void give_prefix(std::optional<Agg>& kept, InnerNode* parent, uint32_t index) {
-        if (!kept) return;
-        parent->aggs[index] = std::move(*kept);
+    void give_prefix(std::optional<Agg>& prefix, InnerNode* parent, uint32_t index) {
+        if (!prefix) return;
+        parent->aggs[index] = std::move(*prefix);
         parent->set_valid(index);
     }
 
-    // --- what queries read -------------------------------------------------------------------------------
+    // --- called by queries -------------------------------------------------------------------------------
 
     Agg whole() {
         if (spines_.height() == 0) return one_leaf();
@@ -225,7 +225,7 @@ class Ends {
         return agg;
     }
 
-    // A record's, made where it is wanted. A wide one starts from its widest part, and a small one takes two at once.
+    // The same for a record, built in place. A wide one starts from its widest part, and a small one takes two at once.
     void whole_into(Agg& agg) {
         if (spines_.height() == 0 || !joins()) {
             agg = whole();
@@ -257,10 +257,10 @@ class Ends {
         visit_if_ref(middle_, f);
     }
 
-    // --- proof ---------------------------------------------------------------------------------------------
+    // --- invariants: fiba_check.hpp ------------------------------------------------------------------------
 
     SASH_COLD void check();
-    // Is the summary of child i that of what it covers?
+    // Checks that the summary of child `index` is the aggregate of the entries below it.
     SASH_COLD void check_summary(InnerNode* node, uint32_t level, uint32_t index) {
         Fold<Monoid> fold(monoid_);
         summaries_.recompute(node->children[index], level - 1, fold);
@@ -268,10 +268,16 @@ class Ends {
     }
 
    private:
+    SASH_COLD void check_suffix();
+    SASH_COLD void check_prefix();
+    SASH_COLD void check_spines(uint32_t level);
+    SASH_COLD void check_middle();
+    SASH_COLD std::optional<Agg> recomputed(Node* node, uint32_t level, uint32_t begin, uint32_t end);
+
     struct Side {
         std::vector<Agg> own, cum;  // by level; level 0, the finger leaf, has suffix or prefix instead
-        uint64_t own_valid = 0;     // bit k: own[k] is right
-        uint32_t cum_from = 0;      // cum[k] is right for k from here up
+        uint64_t own_valid = 0;     // bit k: own[k] is valid
+        uint32_t cum_from = 0;      // cum[k] is valid for k from here up
         void change(uint32_t level) {
             own_valid &= ~(uint64_t{1} << level);
             cum_from = std::max(cum_from, level + 1);
@@ -280,7 +286,7 @@ class Ends {
         }
     };
 
-    // All that a query reads but the prefix, which goes on with almost every one of them.
+    // Repairs all that a query reads except the prefix, which almost every query extends.
     void prepare(LeafNode* left, LeafNode* right) {
         if (suffix_to_ == kNone) suffix_from_ = suffix_to_ = left->end;
         if (prefix_to_ == kNone) start_prefix(right->begin);
@@ -293,7 +299,7 @@ class Ends {
 
     // --- the finger leaves: stacks --------------------------------------------------------------------------
 
-    // Aggregates that are not right are let go of at once, or evicted values would live on in them.
+    // Invalid aggregates are released at once, or they would keep evicted values alive.
     static void forget(std::vector<Agg>& aggs, uint32_t from, uint32_t to) {
         if constexpr (!std::is_trivially_destructible_v<Agg>)
             for (uint32_t i = from; i < to; ++i) clear_slot(aggs[i]);
@@ -331,7 +337,7 @@ class Ends {
         start_total();
         forget(prefix_, prefix_to_, static_cast<uint32_t>(prefix_.size()));
     }
-    // The prefix is known up to prefix_to_, entry by entry.
+    // The prefix is valid up to prefix_to_, entry by entry.
     void start_total() {
         stack_to_ = prefix_to_;
         if (joins() && prefix_from_ < prefix_to_) total_ = prefix_[prefix_to_ - 1];
@@ -341,10 +347,10 @@ class Ends {
         start_total();
     }
 
-    // A record's total is not stacked: it is large, and folding a leaf anew takes one call for each of its parts.
+    // A record's total is not stacked: it is large, and folding a leaf again takes one call per part.
     static constexpr bool stacks = !Monoid::in_place;
 
-    // The running aggregate is kept aside: reading back what was just stored would make each step wait for the last.
+    // The running aggregate is a local: reading back what was just stored would make each step wait for the previous.
     SASH_RARE void extend_suffix(const LeafNode* leaf) {
         AtWork<Monoid> monoid(monoid_);
         Agg agg{};
@@ -374,7 +380,7 @@ class Ends {
     }
 
     SASH_RARE void extend_prefix_far(const LeafNode* leaf) {
-        if (joins() && (stack_to_ < prefix_to_ || !stacks)) {  // only the total goes on
+        if (joins() && (stack_to_ < prefix_to_ || !stacks)) {  // only the total is extended
             Fold<Monoid> fold(monoid_);
             if (prefix_from_ < prefix_to_) fold.append(total_);
             fold.append_entries(leaf->entries + prefix_to_, leaf->end - prefix_to_);
@@ -468,7 +474,7 @@ class Ends {
     uint32_t suffix_from_ = kNone,
              suffix_to_ = kNone;  // suffix_[i] is that of [i, suffix_to_), for i from suffix_from_
     // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_. Where order does not matter, total_ is that of
-    // [prefix_from_, prefix_to_), and prefix_[i] need be right only below stack_to_: an insert among them joins the total.
+    // [prefix_from_, prefix_to_), and prefix_[i] is valid only below stack_to_: an insert among them joins the total.
     uint32_t prefix_from_ = kNone, prefix_to_ = kNone, stack_to_ = kNone;
     Agg ends_[2] = {};  // side by side, so that a query can take both at once
     Agg &middle_ = ends_[0], &total_ = ends_[1];
@@ -476,74 +482,5 @@ class Ends {
     Agg inner_{};
     bool inner_valid_ = false, inner_some_ = false, middle_valid_ = false, middle_some_ = false;
 };
-
-// --- proof -------------------------------------------------------------------------------------------
-
-// Compares everything that is marked as right with a recomputation from what it is made of.
-template <class Time, class Monoid>
-void Ends<Time, Monoid>::check() {
-    if (suffix_to_ != kNone) {
-        Fold<Monoid> fold(monoid_);
-        const LeafNode* leaf = left_leaf();
-        require(suffix_to_ <= leaf->end, "the suffix ends within its leaf");
-        require(spines_.height() == 0 || suffix_to_ == leaf->end, "the left finger's suffix reaches to its end");
-        for (uint32_t i = suffix_to_; i-- > std::max(suffix_from_, leaf->begin);) {
-            fold.prepend(monoid_.of(leaf->entries[i]));
-            require(monoid_.same(suffix_[i], fold.get()), "a suffix aggregate is that of its entries");
-        }
-    }
-    if (prefix_to_ != kNone) {
-        Fold<Monoid> fold(monoid_);
-        const LeafNode* leaf = right_leaf();
-        require(prefix_to_ <= leaf->end, "the prefix ends within its leaf");
-        require(prefix_from_ == (spines_.height() == 0 ? suffix_to_ : leaf->begin), "the prefix starts where it must");
-        for (uint32_t i = prefix_from_; i < prefix_to_; ++i) {
-            fold.append_entry(leaf->entries[i]);
-            if (i < stack_to_ || !joins())
-                require(monoid_.same(prefix_[i], fold.get()), "a prefix aggregate is that of its entries");
-        }
-        if (joins() && fold.some())
-            require(monoid_.same(total_, fold.get()), "the prefix's total is that of all of it");
-    }
-    auto span = [&](Node* node, uint32_t level, uint32_t begin, uint32_t end) {
-        Fold<Monoid> fold(monoid_);
-        for (uint32_t i = begin; i < end; ++i)
-            summaries_.recompute_child(static_cast<InnerNode*>(node), level, i, fold);
-        return fold.some() ? std::optional<Agg>(fold.get()) : std::nullopt;
-    };
-    uint32_t height = spines_.height();
-    for (uint32_t level = 1; level < height; ++level) {
-        auto *l = static_cast<InnerNode*>(spines_.left(level)), *r = static_cast<InnerNode*>(spines_.right(level));
-        if (left_.own_valid >> level & 1)
-            require(monoid_.same(left_.own[level], *span(l, level, 1, l->count)), "the left spine's own");
-        if (right_.own_valid >> level & 1)
-            require(monoid_.same(right_.own[level], *span(r, level, 0, r->count - 1)), "the right spine's own");
-        if (level >= left_.cum_from) {
-            Agg agg = left_.own[level];
-            if (level + 1 < height) monoid_.append(agg, left_.cum[level + 1]);
-            require(monoid_.same(left_.cum[level], agg), "the left spine's cumulative aggregate");
-        }
-        if (level >= right_.cum_from) {
-            Agg agg = level + 1 < height ? right_.cum[level + 1] : right_.own[level];
-            if (level + 1 < height) monoid_.append(agg, right_.own[level]);
-            require(monoid_.same(right_.cum[level], agg), "the right spine's cumulative aggregate");
-        }
-    }
-    if (height > 0 && inner_valid_) {
-        auto* root = static_cast<InnerNode*>(spines_.root());
-        std::optional<Agg> inside = span(root, height, 1, root->count - 1);
-        require(inside.has_value() == inner_some_, "the root knows whether it has inner children");
-        if (inner_some_) require(monoid_.same(inner_, *inside), "the root's inner aggregate");
-    }
-    if (height > 0 && middle_valid_) {
-        require(inner_valid_ && left_.cum_from <= 1 && right_.cum_from <= 1, "the middle rests on what is right");
-        Fold<Monoid> fold(monoid_);
-        if (height > 1) fold.append(left_.cum[1]);
-        if (inner_some_) fold.append(inner_);
-        if (height > 1) fold.append(right_.cum[1]);
-        require(fold.some() == middle_some_, "the middle knows whether it is empty");
-        if (middle_some_) require(monoid_.same(middle_, fold.get()), "the middle is that of its parts");
-    }
-}
 
 }  // namespace sash::fiba

@@ -1,7 +1,7 @@
-// What two_stacks and daba share: a queue of timed elements that grows at the back and shrinks at the front.
+// The common base of two_stacks and daba: a queue of timed elements that grows at the back and shrinks at the front.
 //
-// A value that arrives at the newest time joins the newest element where that costs O(1), and stands beside it as an
-// element of the same time where it does not. So a time may span a few neighbouring elements; they live and die together.
+// A value that arrives at the newest time joins the newest element if that costs O(1), and otherwise becomes another
+// element of the same time. So a time may span a few consecutive elements, which are evicted together.
 #pragma once
 
 #include <string>
@@ -78,7 +78,7 @@ class InOrder {
 
     explicit InOrder(Monoid monoid) : monoid_(std::move(monoid)) {}
 
-    // True: the time is present, all of it at the front, and may go.
+    // Whether the time is present, entirely at the front, and can be evicted.
     bool may_evict(const Time& time) const {
         if (!contains(time)) return false;
         if (less(oldest(), time)) throw NotOldest{AnyTime(time), AnyTime(oldest())};
@@ -128,7 +128,7 @@ class InOrder {
         return partition([&](const Time& t) { return !less(time, t); });
     }
 
-    // The back is a stack whose elements know the aggregate from `back` to themselves.
+    // The back is a stack whose elements have the aggregate from `back` to themselves.
     void push_back(uint64_t back, Time time, Entry entry) {
         Agg agg;
         if (back < queue_.end()) {

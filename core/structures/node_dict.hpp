@@ -1,4 +1,4 @@
-// A tree as plain nested Python data, for tests, pictures and the curious.
+// A tree as nested Python dicts, for tests and drawings.
 #pragma once
 
 #include "structures/btree.hpp"
@@ -7,7 +7,7 @@
 
 namespace sash {
 
-// A state as a reader wants it: a record's is words, of which its result says more.
+// A state for readers: of a record the result, because its state is just words.
 template <class Tree, class Agg>
 SASH_COLD Ref seen(Tree& tree, const Agg& agg) {
     if constexpr (std::decay_t<decltype(tree.monoid())>::is_record)
@@ -37,7 +37,7 @@ SASH_COLD Ref node_of(S& tree, const typename S::Node* node, const TimeFormat& f
     return dict;
 }
 
-// In `fiba` an inner node's keys part its children, and an aggregate that is stale, or covered by a spine, is None.
+// In `fiba` an inner node's keys separate its children, and an aggregate that is stale, or covered by a spine, is None.
 template <class Time, class Monoid>
 SASH_COLD Ref node_of(Fiba<Time, Monoid>& tree, const tree::Node* node, uint32_t level, const Ref& aggregate,
                       const TimeFormat& format) {
@@ -72,8 +72,8 @@ SASH_COLD Ref nodes_of(S& structure, const TimeFormat& format) {
     else if constexpr (is_fiba<S>)
         return structure.root() ? node_of(structure, structure.root(), structure.height(), none(), format) : none();
     else
-        fail(ErrorKind::unsupported, std::string("nodes: ") + S::name +
-                                         " is no tree of nodes; use structure=\"fiba\", \"paper\" or \"classic\".");
+        fail(ErrorKind::unsupported,
+             std::string(S::name) + " does not support nodes(); use structure=\"fiba\", \"paper\" or \"classic\".");
 }
 
 }  // namespace sash

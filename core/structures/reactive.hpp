@@ -218,7 +218,7 @@ class Reactive {
         leaf(p).entry = Entry();
         --size_;
         repair_path(p);
-        // Holes at the ends are given up, with the times that were kept to search among them.
+        // Holes at the ends are dropped, with the times that were stored for searches.
         while (front_ < end_ && !leaf(front_).live) give_up(front_++);
         while (front_ < end_ && !leaf(end_ - 1).live) give_up(--end_);
         if (store_.capacity > kLeast && size_ < store_.capacity / 8) rebuild(store_.capacity / 2);

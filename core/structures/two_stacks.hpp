@@ -1,7 +1,7 @@
-// Two-stacks: the folklore queue of two stacks, amortised O(1), worst case O(n), in-order insert and evict only.
+// Two-stacks: the folklore queue of two stacks, amortized O(1), worst case O(n), in-order insert and evict only.
 //
-//   front [front, back)   each element holds the aggregate from itself to the end of the front
-//   back  [back, end)     each element holds the aggregate from the start of the back to itself
+//   front [front, back)   each element has the aggregate from itself to the end of the front
+//   back  [back, end)     each element has the aggregate from the start of the back to itself
 // A query is the first element's aggregate (x) the last one's. When the front is empty, the back is turned into it.
 #pragma once
 

@@ -1,12 +1,12 @@
-// Batches: a sorted run goes in leaf by leaf, and what is too old goes out subtree by subtree.
+// Batches: inserts of a sorted run leaf by leaf, and evictions of old entries subtree by subtree.
 #pragma once
 
 #include "tree/tree.hpp"
 
 namespace sash::tree {
 
-// The rows from `from` on that belong into the leaf of `path`; of those in the last leaf only what is not an append.
-// `rows.place(i)` ascend.
+// The end of the rows from `from` that belong to the leaf of `path`; for the last leaf only those that are not appends.
+// `rows.place(i)` must ascend.
 template <class Parts>
 template <class Rows>
 size_t Tree<Parts>::end_of_group(const Path& path, const Rows& rows, size_t from) const {
@@ -17,9 +17,9 @@ size_t Tree<Parts>::end_of_group(const Path& path, const Rows& rows, size_t from
     return stop;
 }
 
-// Merges rows [from, stop), which belong into the leaf of `path`, with its entries. `scratch.add_entry(leaf, i)` and
-// `scratch.add_row(rows, i)` take them in order; false: a row cannot be merged into the entry of its place, and nothing
-// has changed.
+// Merges rows [from, stop), which belong to the leaf of `path`, with its entries. `scratch.add_entry(leaf, i)` and
+// `scratch.add_row(rows, i)` take them in order. Returns false, with nothing changed, if a row cannot be merged into
+// the entry of its place.
 template <class Parts>
 template <class Rows, class Scratch>
 bool Tree<Parts>::merge_group(Path& path, const Rows& rows, size_t from, size_t stop, Scratch& scratch) {
@@ -36,7 +36,7 @@ bool Tree<Parts>::merge_group(Path& path, const Rows& rows, size_t from, size_t 
     return true;
 }
 
-// Writes merged entries back: over the leaf where they fit, else over it and new leaves behind it, each nearly full.
+// Writes merged entries back: to the leaf if they fit, else to it and new leaves after it, each nearly full.
 template <class Parts>
 template <class Scratch>
 void Tree<Parts>::spread(Path& path, Scratch& scratch) {
@@ -71,7 +71,7 @@ void Tree<Parts>::spread(Path& path, Scratch& scratch) {
 
 // --- evict_until -----------------------------------------------------------------------------------
 
-// Whole subtrees are freed along the left spine, from the lowest node that holds the edge; then the spine is mended.
+// Frees whole subtrees along the left spine, from the lowest node that contains the edge, and then repairs the spine.
 template <class Parts>
 size_t Tree<Parts>::evict_until(const Place& edge, bool inclusive) {
     size_t before = size();
@@ -101,7 +101,7 @@ uint32_t Tree<Parts>::first_after(const Place& edge, bool inclusive) const {
     return stays;
 }
 
-// The left leaf's own entries up to the edge; all of them may go, and none of the next leaf's.
+// Evicts the left leaf's entries up to the edge: possibly all of them, but none of the next leaf.
 template <class Parts>
 void Tree<Parts>::drop_entries(const Place& edge, bool inclusive) {
     Leaf* leaf = left_leaf();
@@ -131,7 +131,7 @@ size_t Tree<Parts>::clear() {
     return gone;
 }
 
-// Is the last child of the left spine's node at this level all later than the edge?
+// Whether the last child of the left spine's node at this level is entirely later than the edge.
 template <class Parts>
 bool Tree<Parts>::holds_edge(uint32_t level, const Place& edge) const {
     if (level == 0) return nodes_.less(edge, nodes_.place(left_leaf(), left_leaf()->end - 1));
@@ -139,8 +139,8 @@ bool Tree<Parts>::holds_edge(uint32_t level, const Place& edge) const {
     return nodes_.less(edge, node->first[node->count - 1]);
 }
 
-// Frees the children that are all at or before the edge: those whose next neighbour begins there or before. An entry at
-// the edge itself can only be in the one that stays.
+// Frees the children that lie entirely at or before the edge: those whose next neighbor starts there or before. An
+// entry at the edge itself can only be in the child that stays.
 template <class Parts>
 void Tree<Parts>::drop_children(uint32_t level, const Place& edge) {
     Inner* node = inner(spines_.left(level));

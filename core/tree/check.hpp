@@ -1,4 +1,4 @@
-// The proof of a tree: order, occupancy, spines, counts, and every stored summary made again.
+// The invariants of a tree: order, occupancy, spines, counts, and every valid summary recomputed.
 #pragma once
 
 #include "base/error.hpp"
@@ -6,7 +6,7 @@
 
 namespace sash::tree {
 
-// `fresh(inner, level, i)` is called for each summary that counts as right.
+// `fresh(inner, level, i)` is called for each valid summary.
 template <class TreeType, class Fresh>
 class Check {
     using Place = typename TreeType::Place;
@@ -52,7 +52,7 @@ class Check {
         return entries;
     }
 
-    // A summary rests on everything below it being known, or else an update could not stop early.
+    // A valid summary requires all summaries below it to be valid, or an update could not stop early.
     void summary(Inner* inner, uint32_t level, uint32_t i) {
         if (level > 1) {
             auto* child = static_cast<Inner*>(inner->children[i]);
@@ -64,7 +64,7 @@ class Check {
     SASH_COLD size_t leaf(const Leaf* leaf, bool root, bool finger, const Place* from, const Place* to) {
         uint32_t least = root ? 0 : finger ? 1 : std::max(1u, nodes_.capacity() / 4);
         require(leaf->begin <= leaf->end && leaf->end <= nodes_.room(leaf), "a leaf's entries are within it");
-        require(nodes_.room(leaf) <= nodes_.capacity(), "a leaf is no larger than leaves may be");
+        require(nodes_.room(leaf) <= nodes_.capacity(), "a leaf has at most its capacity");
         require(leaf->count() >= least, "a leaf has as many entries as it must");
         for (uint32_t i = leaf->begin; i < leaf->end; ++i) {
             const Place& place = nodes_.place(leaf, i);

@@ -1,6 +1,6 @@
-// A place between the entries of a tree, with its rank: it steps, skips, and seeks from where it stands.
+// A position in a tree, with its rank: it steps, skips, and seeks from its current place.
 //
-// A cursor is valid until the tree changes; repairing summaries changes nothing here.
+// A cursor is valid until the tree changes; repairing summaries does not count as a change.
 #pragma once
 
 #include "tree/tree.hpp"
@@ -35,7 +35,7 @@ class Cursor {
         leave_end();
     }
 
-    // Over so many entries, a leaf at a time.
+    // Skips a number of entries, a leaf at a time.
     void skip(size_t count) {
         for (;;) {
             uint32_t here = path_.leaf->end - path_.position;

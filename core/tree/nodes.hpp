@@ -1,20 +1,20 @@
-// What the nodes of every tree have in common, whatever their leaves hold.
+// The common parts of all trees' nodes.
 //
-// Leaves hold all entries; an inner node holds its children, the places that part them, and a summary of each child. A
-// node knows neither its parent nor its level: whoever holds a pointer knows the level, and leaves have level 0.
+// All entries are in leaves; an inner node has its children, the places that separate them, and a summary of each
+// child. A node has no pointer to its parent and does not store its level, which callers track; leaves have level 0.
 //
-// A family of nodes (typed_nodes.hpp, word_nodes.hpp) is what Tree is made for:
+// A family of nodes (typed_nodes.hpp, word_nodes.hpp) is the parameter of Tree:
 //   Place, Leaf, Inner, Spines                     the types
-//   capacity()  append_limit()  fanout()           most entries of a leaf, most that appends put there, most children
+//   capacity()  append_limit()  fanout()           the most entries of a leaf, the same for appends, the most children
 //   counts                                         do inner nodes count the entries below each child?
 //   grows                                          do leaves start small?
-//   less(a, b)  place(leaf, i)                     the order, and where an entry stands in it
+//   less(a, b)  place(leaf, i)                     the order, and the place of an entry in it
 //   make_leaf(room)  free_leaf  make_inner  free_inner
-//   room(leaf)  resized(leaf, room)                how many entries it has memory for; the same leaf with more or less
-//   move_entries(from, begin, end, to, at)         also within one leaf; the leaves' own bounds are the caller's
-//   clear_entries(leaf, begin, end)                release what these slots hold on to
-//   move_more(from, begin, end, to, at)            what an inner node keeps of its children beside their places
-//   set_stale(inner, i)                            child i's summary is no longer right
+//   room(leaf)  resized(leaf, room)                the entries that it has memory for; the same leaf with more or less
+//   move_entries(from, begin, end, to, at)         also within one leaf; the caller updates the leaves' bounds
+//   clear_entries(leaf, begin, end)                release the objects in these slots
+//   move_more(from, begin, end, to, at)            move what an inner node stores of its children besides their places
+//   set_stale(inner, i)                            mark child i's summary as invalid
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ inline void* allocated(size_t bytes) {
 }
 inline size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-// `count` children; child i holds places from first[i] up to first[i + 1]. Its summary is right where bit i of `valid` is
+// `count` children; child i has places from first[i] up to first[i + 1]. Its summary is valid if bit i of `valid` is
 // set. A child on a spine never has one: every append or eviction at that end would change it.
 template <class Place>
 struct alignas(16) InnerNode : Node {
@@ -50,7 +50,7 @@ struct alignas(16) InnerNode : Node {
     void set_valid(uint32_t i) { valid |= uint64_t{1} << i; }
 };
 
-// The child that holds a place, or would: the last one that begins at or before it, the first for all that is older.
+// The child whose range contains a place: the last one that starts at or before it, or the first for older places.
 template <class Nodes>
 uint32_t child_of(const Nodes& nodes, const typename Nodes::Inner* node, const typename Nodes::Place& place) {
     uint32_t low = 1, high = node->count;
@@ -78,8 +78,8 @@ uint32_t lower_bound(const Nodes& nodes, const typename Nodes::Leaf* leaf, uint3
     return at;
 }
 
-// Children [begin, end) of one node go to `at` in another, or in the same one; counts of children are the caller's. What
-// was known of the children that `to` had from `at` on is lost.
+// Moves children [begin, end) of one node to `at` in another, or in the same one; the caller updates the counts. The
+// valid bits of the children that `to` had from `at` on are lost.
 template <class Nodes>
 void move_children(Nodes& nodes, typename Nodes::Inner* from, uint32_t begin, uint32_t end, typename Nodes::Inner* to,
                    uint32_t at) {
@@ -97,7 +97,7 @@ void move_children(Nodes& nodes, typename Nodes::Inner* from, uint32_t begin, ui
     to->valid = (to->valid & low_bits(at)) | (at < 64 ? moved << at : 0);
 }
 
-// A new child before the one at `index`; nothing is known of it.
+// Inserts a child before the one at `index`, with no valid summary.
 template <class Nodes>
 void open_slot(Nodes& nodes, typename Nodes::Inner* node, uint32_t index, Node* child, typename Nodes::Place edge) {
     move_children(nodes, node, index, node->count, node, index + 1);

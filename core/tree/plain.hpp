@@ -1,4 +1,4 @@
-// A node as plain Python data, for tests, pictures and the curious.
+// A node as a Python dict, for tests and drawings.
 #pragma once
 
 #include "python/python.hpp"

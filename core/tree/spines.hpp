@@ -1,5 +1,5 @@
-// The nodes at both edges of a tree, by level; at the root's level they are the same. With the number of entries, and how
-// many of them were appended to the right finger since it became that, they are all that a tree keeps beside its nodes.
+// The nodes at both edges of a tree, by level; at the root's level they are the same. With the number of entries, and
+// the number of appends to the current right finger, they are all that a tree stores besides its nodes.
 #pragma once
 
 #include <cstring>

@@ -1,9 +1,9 @@
-// The summaries of a tree: one for each child that is not on a spine, made when it is first asked for.
+// The summaries of a tree: one for each child that is not on a spine, computed on first use.
 //
-// An update only marks them stale (tree.hpp); a fold repairs what it reads. A summary is set only after everything that it
-// is made of, so a combine that raises leaves nothing wrong behind. `Algebra` says what is combined, and how:
-//   Total                              an aggregate under way
-//   total()                            of nothing
+// An update only marks them stale (tree.hpp); a fold repairs what it reads. A summary is set only after everything that
+// it is computed from, so a combine that raises leaves nothing wrong behind. `Algebra` defines the combining:
+//   Total                              a running aggregate
+//   total()                            an empty one
 //   add_entries(total, leaf, from, to)
 //   add_summaries(total, inner, from, to)
 //   store(total, inner, i)             as the summary of child i
@@ -41,7 +41,7 @@ class Summaries {
         algebra_.add_summaries(total, node, begin, end);
     }
 
-    // The aggregate of a subtree from its entries and what is known below it; for proofs.
+    // The aggregate of a subtree from its entries and the valid summaries below it; for checks.
     void recompute(Node* node, uint32_t level, Total& total) {
         if (level == 0) {
             auto* leaf = static_cast<Leaf*>(node);

@@ -1,7 +1,7 @@
-// The nodes of `fiba`: leaves hold times and entries of a type known at compile time, side by side.
+// The nodes of `fiba`: leaves have arrays of times and of entries, of types known at compile time.
 //
-// Sizes are chosen at run time, so a node is one block of memory with its arrays behind its header. Slots of non-trivial
-// types (Python objects) are always constructed and move element by element.
+// Sizes are chosen at run time, so a node is one block of memory with its arrays after its header. Slots of non-trivial
+// types (Python objects) are always constructed, and move element by element.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace sash::tree {
 
-// Releases what a slot holds, where it can hold on to anything.
+// Releases the object in a slot, if its type can own one.
 template <class T>
 void clear_slot(T& slot) {
     if constexpr (!std::is_trivially_destructible_v<T>) clear(slot);
@@ -38,7 +38,7 @@ struct TypedInner : InnerNode<Time> {
     Agg* aggs = nullptr;
 };
 
-// Makes and frees nodes; keeps a few freed leaves, because a sliding window frees one for each it makes.
+// Allocates and frees nodes; keeps a few freed leaves, because a sliding window frees one for each that it allocates.
 template <class Time, class EntryType, class AggType>
 class TypedNodes {
    public:
@@ -151,7 +151,7 @@ class TypedNodes {
         return to;
     }
 
-    // A leaf far from the ends is seldom in cache. Its search would fetch one line after the other; so all are asked for.
+    // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
     void prefetch(const Leaf* leaf) const {
         constexpr uint32_t step = std::max<size_t>(1, 64 / sizeof(Time));
         for (uint32_t i = 0; i < capacity_; i += step) __builtin_prefetch(leaf->times() + i);

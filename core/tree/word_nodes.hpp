@@ -1,4 +1,4 @@
-// The nodes of trees whose entries are rows of words, so many words each as is known at run time.
+// The nodes of trees whose entries are rows of words, as many as set at run time.
 //
 // One pool serves all keys of an engine. A leaf has memory for a few rows at first and grows by size classes up to its
 // full capacity, so that a key of three rows takes three rows' memory. Summaries are records of words, allocated for a
@@ -155,7 +155,7 @@ class WordNodes {
     void set_stale(Inner* node, uint32_t i) { node->valid &= ~(uint64_t{1} << i); }
     void clear_child(Inner*, uint32_t) {}
 
-    // A leaf far from the ends is seldom in cache. Its search would fetch one line after the other; so all are asked for.
+    // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
     void prefetch(const Leaf* leaf) const { prefetch_whole(leaf); }
     void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);

@@ -1,7 +1,7 @@
 """Out-of-order sliding-window aggregation.
 
-`Window` keeps timed values in any order of arrival and gives the aggregate of all of them, or of any stretch of
-time, for any associative operator; `monoids` holds the built-in operators, `Monoid` makes your own. `rolling` and
+`Window` accepts timed values in any order of arrival and returns the aggregate of all of them, or of any time range,
+for any associative operator. `monoids` has the built-in operators and `Monoid` defines custom ones. `rolling` and
 `KeyedWindows` do the same for the rows of tables and streams, by key and for several windows at once.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m sash` is the command line."""
+"""Run the command line as `python -m sash`."""
 
 from sash.cli import main
 

@@ -1,4 +1,4 @@
-"""The core's types; a test holds this file in step with the extension."""
+"""Types of the compiled core; a test compares this file with the extension."""
 
 from typing import Any
 

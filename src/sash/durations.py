@@ -1,7 +1,7 @@
-"""Durations: sizes of windows and the like, as text, timedeltas or numbers.
+"""Durations: window sizes and the like, as text, timedeltas or numbers.
 
-A size is a duration where times are timestamps and a number where they are numbers. Months and years have no fixed
-length and are refused.
+A size is a duration where times are timestamps and a number where they are numbers. Months and years raise because they
+have no fixed length.
 """
 
 import re
@@ -25,12 +25,12 @@ _UNITS = {
 }
 _CALENDAR = re.compile(r"mo|month|months|q|quarter|quarters|y|year|years")
 _DURATION = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)\s*")
-_WANTED = 'give one such as "90s", "15 minutes", "1h", "7d", or a timedelta'
+_WANTED = 'a duration such as "90s", "15 minutes", "1h" or "7d", or a timedelta'
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def nanoseconds(duration: Any, argument: str) -> int:
-    """Give a duration in nanoseconds.
+    """Return a duration in nanoseconds.
 
     >>> nanoseconds("15 minutes", "windows") // 10**9, nanoseconds("1h30m", "windows") // 10**9
     (900, 5400)
@@ -40,61 +40,49 @@ def nanoseconds(duration: Any, argument: str) -> int:
     if isinstance(duration, timedelta):
         return (duration.days * 86400 + duration.seconds) * 10**9 + duration.microseconds * 1000
     if not isinstance(duration, str):
-        raise KindError(
-            f"{argument}: {shown(duration)} is no duration; {_WANTED}.",
-            argument=argument,
-        )
+        raise KindError(f"{argument} must be {_WANTED}, got {shown(duration)}.", argument=argument)
     sign, text = (-1, duration[1:]) if duration.startswith("-") else (1, duration)
     parts = list(_DURATION.finditer(text))
     if not parts or "".join(part[0] for part in parts) != text:
-        raise ArgumentError(
-            f"{argument}: {shown(duration)} is no duration; {_WANTED}.",
-            argument=argument,
-        )
+        raise ArgumentError(f"{argument} must be {_WANTED}, got {shown(duration)}.", argument=argument)
     total = 0
     for part in parts:
         unit = part[2] if part[2] in _UNITS else part[2].lower()
         if _CALENDAR.fullmatch(unit):
             raise ArgumentError(
-                f"{argument}: {shown(duration)} has no fixed length; give days, such as 30d for a month.",
+                f"{argument} must have a fixed length, such as 30d for a month, got {shown(duration)}.",
                 argument=argument,
             )
         if unit not in _UNITS:
-            raise ArgumentError(
-                f"{argument}: {shown(duration)} has a unit that is not known; {_WANTED}.",
-                argument=argument,
-            )
+            raise ArgumentError(f"{argument} must be {_WANTED}, got {shown(duration)}.", argument=argument)
         total += int(part[1]) * _UNITS[unit]
     return sign * total
 
 
 def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) -> int:
-    """Give a duration in the ticks of a time column, or a number as it is where times are numbers."""
+    """Return a duration in the ticks of a time column, or a number unchanged where times are numbers."""
     if unit is None:
         if not is_integer(duration):
             raise KindError(
-                f"{argument}: {shown(duration)} is not an int, but the times are ints; give an int.",
-                argument=argument,
+                f"{argument} must be an int because the times are ints, got {shown(duration)}.", argument=argument
             )
-        ticks, left = int(duration), 0
+        ticks, rest = int(duration), 0
     else:
-        ticks, left = divmod(nanoseconds(duration, argument), _TICKS[unit])
-    if left:
+        ticks, rest = divmod(nanoseconds(duration, argument), _TICKS[unit])
+    if rest:
         raise ArgumentError(
-            f"{argument}: {shown(duration)} is no whole number of the times' unit, one {unit}; give a coarser one.",
+            f"{argument} must be a whole number of {unit}, the unit of the times, got {shown(duration)}.",
             argument=argument,
         )
     if not least <= ticks < 2**62:
-        wanted = f"of at least {least}" if least >= 0 else "that is smaller"
-        raise ArgumentError(
-            f"{argument}: {shown(duration)} is out of range; give one {wanted}.",
-            argument=argument,
-        )
+        wanted = {1: "positive", 0: "zero or more"}.get(least, f"at least {least}")
+        wanted = wanted if ticks < least else "shorter than 2**62 ticks"
+        raise ArgumentError(f"{argument} must be {wanted}, got {shown(duration)}.", argument=argument)
     return ticks
 
 
 def listed(windows: Any) -> list[Any]:
-    """Give window sizes as a list, also where there is one.
+    """Return window sizes as a list, also for a single one.
 
     >>> listed("1h"), listed(("1h", "7d"))
     (['1h'], ['1h', '7d'])
@@ -104,7 +92,7 @@ def listed(windows: Any) -> list[Any]:
 
 
 def name_of(duration: Any) -> str:
-    """Give the name that a window has in the columns of its results.
+    """Return the name of a window in the columns of its results.
 
     >>> name_of("15 minutes"), name_of(timedelta(hours=1)), name_of(10)
     ('15minutes', '1h', '10')

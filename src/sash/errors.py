@@ -1,11 +1,11 @@
-"""The errors that sash raises on purpose; each also is the built-in error that fits."""
+"""The exceptions that sash raises. Each also derives from the matching built-in exception."""
 
 from pathlib import PurePath
 from typing import Any
 
 
 def shown(value: object) -> str:
-    """Give a value as an error names it: its repr, on one line and not too long; a path whole, to find it by."""
+    """Return the repr of a value for an error message: on one line, at most 80 characters, but a path in full."""
     if isinstance(value, PurePath):
         return repr(str(value))
     try:
@@ -16,10 +16,28 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-class SashError(Exception):
-    """Base class of every error that sash raises on purpose.
+def row_place(argument: str, row: int) -> str:
+    """Return how a message names one row of an argument: `times[3]`, but `time` where the argument is a single one.
 
-    `argument` is the name of the argument at fault and `column` that of the column, or None.
+    >>> row_place("times", 3), row_place("time", 0)
+    ('times[3]', 'time')
+    """
+    return argument if argument_name(argument) in ("time", "value") else f"{argument}[{row}]"
+
+
+def argument_name(place: str) -> str:
+    """Return the name of the argument that a place lies in.
+
+    >>> argument_name("times[3]"), argument_name("time")
+    ('times', 'time')
+    """
+    return place.partition("[")[0]
+
+
+class SashError(Exception):
+    """Base class of all sash exceptions.
+
+    `argument` is the name of the invalid argument and `column` that of the invalid column, or None.
     """
 
     def __init__(self, message: str = "", *, argument: str | None = None, column: str | None = None) -> None:
@@ -29,19 +47,19 @@ class SashError(Exception):
 
 
 class ArgumentError(SashError, ValueError):
-    """An argument of the right type has a value that cannot be used."""
+    """An argument has the right type but an invalid value."""
 
 
 class KindError(SashError, TypeError):
-    """An argument has a type that cannot be used, or one that differs from what the window holds."""
+    """An argument has an invalid type, or one that differs from the type of the window's entries."""
 
 
 class OutOfOrderError(SashError, ValueError):
-    """A structure that works in order was given a time out of order."""
+    """A time arrived out of order at a structure that requires times in order."""
 
 
 class UnsupportedError(SashError):
-    """The window's structure cannot do what was asked."""
+    """The operation is not supported by the window's structure, or needs a package that is not installed."""
 
 
 class ResultOverflowError(SashError, OverflowError):
@@ -49,23 +67,23 @@ class ResultOverflowError(SashError, OverflowError):
 
 
 class ConcurrentUseError(SashError, RuntimeError):
-    """A window was used while it was in the middle of another call."""
+    """A window was used during another call on the same window."""
 
 
 class InvariantError(SashError, AssertionError):
-    """`check_invariants` found a structure that is not what it must be."""
+    """`check_invariants` found a broken invariant."""
 
 
 class CorruptStateError(SashError, ValueError):
-    """Bytes that were to be loaded are not those of a window, or not all of them."""
+    """The bytes to load are not a saved window, or are truncated or corrupted."""
 
 
 class SlideError(SashError):
     """A round of `slide` failed.
 
-    `index` is the failed round, `results` are those of the rounds before it, and `__cause__` is what went wrong. The
-    window is as it was after the round before, unless the cause is a `ResultOverflowError`: then the failed round is
-    done too, and only its result is missing.
+    `index` is the failed round, `results` holds the results of the rounds before it, and `__cause__` is the original
+    exception. The window is as it was after the previous round, unless the cause is a `ResultOverflowError`: then the
+    failed round is complete too, and only its result is missing.
     """
 
     def __init__(self, message: str, index: int, results: Any) -> None:

@@ -1,11 +1,11 @@
-"""Compiled monoids: a combine over numbers as C functions that the core calls, made by Numba.
+"""Compiled monoids: Numba compiles a combine over numbers to C functions that the core calls.
 
-A state, a row of inputs and a result are each a few 64-bit words, every one an int64 or a float64 (`Layout`). A
-`Program` holds the user's Python functions with the three layouts and gives the addresses of the C functions made of
-them. Compilation happens once a process for the same code, the same captured constants and the same layouts, and what
-was compiled stays until the process ends, because the core holds bare addresses. Numba is imported at first need.
+A state, a row of inputs and a result are each a few 64-bit words, either int64 or float64 (`Layout`). A `Program` holds
+the user's Python functions with the three layouts and returns the addresses of the C functions compiled from them.
+Compilation happens once per process for the same code, captured constants and layouts, and compiled code stays until
+the process ends, because the core holds bare addresses. Numba is imported on first use.
 
-Compiled arithmetic is that of NumPy: integers wrap at 64 bits, a division by zero gives inf, nan or 0.
+Compiled arithmetic is NumPy's: integers wrap at 64 bits, a division by zero gives inf, nan or 0.
 """
 
 import dis
@@ -25,38 +25,38 @@ _KINDS = ("int64", "float64")
 
 @dataclass(frozen=True)
 class Layout:
-    """The 64-bit words of a state, an input row or a result; `single` where it is one number and no tuple."""
+    """The 64-bit words of a state, an input row or a result; `single` if it is one number instead of a tuple."""
 
     kinds: tuple[str, ...]
     single: bool
 
     def read(self, name: str, at: str = "") -> str:
-        """Give the expression that reads this from the memory `name`, at the word `at`."""
+        """Return the expression that reads these words from the memory `name`, starting at `at`."""
         words = [f"{name}_{kind[0]}[{at}{j}]" for j, kind in enumerate(self.kinds)]
         return words[0] if self.single else f"({', '.join(words)},)"
 
     def convert(self, name: str) -> str:
-        """Give the expression that makes the variable `name` of exactly these kinds."""
+        """Return the expression that converts the variable `name` to these kinds."""
         words = [f"{kind}({name if self.single else f'{name}[{j}]'})" for j, kind in enumerate(self.kinds)]
         return words[0] if self.single else f"({', '.join(words)},)"
 
     def write(self, target: str, name: str) -> list[str]:
-        """Give the statements that put the variable `name` into the memory `target`."""
+        """Return the statements that write the variable `name` to the memory `target`."""
         return [
             f"{target}_{kind[0]}[{j}] = {kind}({name if self.single else f'{name}[{j}]'})"
             for j, kind in enumerate(self.kinds)
         ]
 
     def __str__(self) -> str:
-        """Say it as an error does."""
+        """Return the layout as error messages name it."""
         return "a number" if self.single else f"a tuple of {len(self.kinds)}"
 
 
 @dataclass(frozen=True)
 class Program:
-    """The C functions of a compiled monoid, from its Python functions and the layouts they work on.
+    """The C functions of a compiled monoid, with its Python functions and their layouts.
 
-    It pickles as the functions do; another process compiles again, when it first asks for the addresses.
+    It pickles as the Python functions; another process compiles them again on first use.
     """
 
     combine: Callable[[Any, Any], Any]
@@ -68,26 +68,26 @@ class Program:
 
     @property
     def state_kinds(self) -> tuple[str, ...]:
-        """Give the kind of each word of a state."""
+        """The kind of each word of a state."""
         return self.state.kinds
 
     @property
     def input_kinds(self) -> tuple[str, ...]:
-        """Give the kind of each word of an input row."""
+        """The kind of each word of an input row."""
         return self.input.kinds
 
     @property
     def output_kinds(self) -> tuple[str, ...]:
-        """Give the kind of each word of a result."""
+        """The kind of each word of a result."""
         return self.output.kinds
 
     def addresses(self) -> tuple[int, int, int, int]:
-        """Give the addresses of lift, fold, join and lower (0 where there is none), compiled at first use."""
+        """Return the addresses of lift, fold, join and lower (0 if there is none), compiled on first use."""
         key = (*map(_meaning, (self.combine, self.lift, self.lower)), self.state, self.input, self.output)
         with _LOCK:
             if key not in _COMPILED:
                 _COMPILED[key] = _compiled(self)
-            lift, fold, join, lower = (0 if made is None else made.address for made in _COMPILED[key])
+            lift, fold, join, lower = (0 if code is None else code.address for code in _COMPILED[key])
         return lift, fold, join, lower
 
 
@@ -99,15 +99,15 @@ def program(
     columns: tuple[str, ...] | None,
     dtype: str | None,
 ) -> Program:
-    """Give the program of these functions, or say which of them cannot be compiled and why.
+    """Return the program of these functions, or raise for the one that cannot be compiled.
 
-    Without `lift` a value has the identity's layout. With it a value is one number, or a tuple of as many as
-    `columns` names, each of the kind `dtype`, by default "float64".
+    Without `lift` a value has the identity's layout. With it a value is one number, or a tuple with one number per name
+    in `columns`, each of the kind `dtype`, "float64" by default.
     """
     functions: dict[str, Any] = {"combine": combine, "lift": lift, "lower": lower}
     for argument, function in functions.items():
         if not callable(function) and not (function is None and argument != "combine"):
-            raise KindError(f"{argument}: {shown(function)} cannot be called; give a function.")
+            raise KindError(f"{argument} must be callable, got {shown(function)}.", argument=argument)
     state = _layout_of_identity(identity)
     row = _input_layout(state, lift is not None, columns, dtype)
     _expect(state, _result("combine", combine, state, state), "combine")
@@ -117,13 +117,15 @@ def program(
 
 
 def input_columns(column: str | None, columns: Any) -> tuple[str, ...] | None:
-    """Give the input columns as one tuple, or None where none is named."""
+    """Return the input columns as a tuple, or None if there are none."""
     if columns is None:
         return None if column is None else (column,)
     if column is not None:
-        raise ArgumentError(f"columns: {shown(columns)} is given next to column={column!r}; give one of the two.")
+        raise ArgumentError(
+            f"columns must be None if column= is set, got {shown(columns)} and column={column!r}.", argument="columns"
+        )
     if not isinstance(columns, list | tuple) or not columns or not all(isinstance(name, str) for name in columns):
-        raise KindError(f"columns: {shown(columns)} is no list of names; give the input columns, or column= for one.")
+        raise KindError(f"columns must be a list of column names, got {shown(columns)}.", argument="columns")
     return tuple(columns)
 
 
@@ -134,49 +136,59 @@ def _layout_of_identity(identity: Any) -> Layout:
     if type(identity) is not tuple:
         return Layout((_kind_of(identity, identity),), True)
     if len(identity) < 2:
-        raise KindError(f"identity: {shown(identity)} is too short for a tuple; give two numbers or more, or a number.")
+        raise KindError(
+            f"identity must be a number or a tuple of at least two numbers, got {shown(identity)}.",
+            argument="identity",
+        )
     return Layout(tuple(_kind_of(item, identity) for item in identity), False)
 
 
 def _kind_of(item: Any, identity: Any) -> str:
     number = as_number(item)
     if number is None:
-        raise KindError(f"identity: {shown(identity)} cannot be compiled; give a number or a plain tuple of numbers.")
+        raise KindError(
+            f"identity must be a number or a plain tuple of numbers, got {shown(identity)}.", argument="identity"
+        )
     if isinstance(number, float):
         return "float64"
     if not -(2**63) <= number < 2**63:
-        raise ArgumentError(f"identity: {shown(identity)} does not fit int64; give smaller numbers, or floats.")
+        raise ArgumentError(f"identity must fit int64 or be a float, got {shown(identity)}.", argument="identity")
     return "int64"
 
 
 def _input_layout(state: Layout, lifted: bool, columns: tuple[str, ...] | None, dtype: str | None) -> Layout:
     if dtype is not None and dtype not in _KINDS:
-        raise ArgumentError(f'dtype: {shown(dtype)} cannot be compiled; give "int64", "float64" or None.')
+        raise ArgumentError(f'dtype must be "int64", "float64" or None, got {shown(dtype)}.', argument="dtype")
     if lifted:
         width = 1 if columns is None else len(columns)
         return Layout((dtype or "float64",) * width, width == 1)
     if dtype is not None and set(state.kinds) != {dtype}:
-        given = ", ".join(state.kinds)
-        raise ArgumentError(f"dtype: {dtype!r} is not the identity's ({given}), which values have without a lift.")
+        kinds = ", ".join(state.kinds)
+        raise ArgumentError(
+            f"dtype must match the identity ({kinds}) if there is no lift, got {dtype!r}.", argument="dtype"
+        )
     if columns is not None and len(columns) != len(state.kinds):
-        raise ArgumentError(f"columns: {shown(columns)} cannot fill {state}; name one column for each number.")
+        raise ArgumentError(
+            f"columns must name one column per number of the identity, which is {state}, got {shown(columns)}.",
+            argument="columns",
+        )
     return state
 
 
-def _expect(state: Layout, given: Layout, argument: str) -> None:
-    """Refuse a result that is no state: another shape, or a float where the identity holds an int."""
-    if (state.single, len(state.kinds)) != (given.single, len(given.kinds)):
-        raise KindError(f"{argument}: it gives {given} where the identity is {state}; give states of one shape.")
-    for j, (kind, found) in enumerate(zip(state.kinds, given.kinds, strict=True)):
+def _expect(state: Layout, result: Layout, argument: str) -> None:
+    """Raise for a result that is not a state: another shape, or a float where the identity has an int."""
+    if (state.single, len(state.kinds)) != (result.single, len(result.kinds)):
+        raise KindError(f"{argument} must return {state}, as the identity is, got {result}.", argument=argument)
+    for j, (kind, found) in enumerate(zip(state.kinds, result.kinds, strict=True)):
         if (kind, found) == ("int64", "float64"):
-            where = "its result" if state.single else f"item {j} of its result"
-            raise KindError(f"{argument}: {where} is a float where the identity has an int; make both the same.")
+            item = "an int" if state.single else f"an int as item {j}"
+            raise KindError(f"{argument} must return {item}, as the identity has, got a float.", argument=argument)
 
 
 # --- Numba ----------------------------------------------------------------------------------------
 
 _LOCK = threading.RLock()
-_JITTED: dict[Any, tuple[Any, Any]] = {}  # a function and its arguments' layouts: the dispatcher, the type it gives
+_JITTED: dict[Any, tuple[Any, Any]] = {}  # a function and its arguments' layouts: the dispatcher, its return type
 _COMPILED: dict[Any, tuple[Any, ...]] = {}  # a program: lift, fold, join and lower
 
 
@@ -191,21 +203,29 @@ def _numba() -> Any:
 
 
 def _result(argument: str, function: Callable[..., Any], *layouts: Layout) -> Layout:
-    """Give the layout of what the function gives for arguments of these layouts."""
+    """Return the layout of what the function returns for arguments of these layouts."""
     numba = _numba()
     if isinstance(function, FunctionType) and any(map(_raises, _codes(function.__code__))):
-        raise ArgumentError(f"{argument}: it raises or asserts, which compiled code cannot; give a value instead.")
+        raise ArgumentError(
+            f"{argument} must not raise or assert because compiled code cannot; return a value instead.",
+            argument=argument,
+        )
     try:
-        _, given = _jitted(function, layouts)
-    except Exception as error:  # nothing of the user's runs here: whatever it is, Numba refuses
-        raise KindError(f"{argument}: Numba cannot compile it ({_reason(error)}); use numbers and tuples.") from error
-    if isinstance(given, numba.types.Optional | numba.types.NoneType):
-        raise KindError(f"{argument}: it can give None, which is no number; give nan or another number there.")
-    single = not isinstance(given, numba.types.BaseTuple)
-    found = (given,) if single else given.types
-    kinds = tuple(filter(None, map(_kind_of_type, found)))
-    if not kinds or len(kinds) < len(found):
-        raise KindError(f"{argument}: it gives {shown(given)}; give a number or a flat tuple of numbers.")
+        _, returned = _jitted(function, layouts)
+    except Exception as error:  # no user code runs here: whatever is raised, Numba raised it
+        raise KindError(
+            f"{argument} must use only numbers and tuples: Numba cannot compile it ({_reason(error)}).",
+            argument=argument,
+        ) from error
+    if isinstance(returned, numba.types.Optional | numba.types.NoneType):
+        raise KindError(f"{argument} must return a number, such as nan, on every path, got None.", argument=argument)
+    single = not isinstance(returned, numba.types.BaseTuple)
+    members = (returned,) if single else returned.types
+    kinds = tuple(filter(None, map(_kind_of_type, members)))
+    if not kinds or len(kinds) < len(members):
+        raise KindError(
+            f"{argument} must return a number or a flat tuple of numbers, got {shown(returned)}.", argument=argument
+        )
     return Layout(kinds, single)
 
 
@@ -214,7 +234,7 @@ def _raises(code: CodeType) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Give what Numba complains of, in one line: the first after its heading, with the call where it names one."""
+    """Return Numba's complaint in one line: the first after its heading, with the call if it names one."""
     lines = [line.strip() for line in str(error).splitlines()]
     lines = [line for line in lines if line and not line.startswith("Failed in nopython mode")]
     call = [line.removeprefix(">>> ") for line in lines[1:2] if line.startswith(">>> ")]
@@ -222,17 +242,17 @@ def _reason(error: Exception) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def _kind_of_type(given: Any) -> str | None:
+def _kind_of_type(numba_type: Any) -> str | None:
     types = _numba().types
-    if isinstance(given, types.Boolean):
+    if isinstance(numba_type, types.Boolean):
         return "int64"
-    if isinstance(given, types.Integer):
-        return "int64" if given.signed or given.bitwidth < 64 else None
-    return "float64" if isinstance(given, types.Float) else None
+    if isinstance(numba_type, types.Integer):
+        return "int64" if numba_type.signed or numba_type.bitwidth < 64 else None
+    return "float64" if isinstance(numba_type, types.Float) else None
 
 
 def _jitted(function: Callable[..., Any], layouts: tuple[Layout, ...]) -> tuple[Any, Any]:
-    """Give Numba's form of the function, compiled for arguments of these layouts, and the type of what it gives."""
+    """Return the function's Numba dispatcher, compiled for arguments of these layouts, and its return type."""
     numba = _numba()
     key = (_meaning(function), layouts)
     with _LOCK:
@@ -251,7 +271,7 @@ def _type_of(layout: Layout) -> Any:
 
 
 def _plain(function: Any, arguments: int) -> Callable[..., Any]:
-    """Give a Python function: what Numba made a dispatcher of, or one that calls a built-in such as max."""
+    """Return a Python function: the one inside a Numba dispatcher, or one that calls a built-in such as max."""
     function = getattr(function, "py_func", function)
     if isinstance(function, FunctionType):
         return _without_globals(function)
@@ -259,10 +279,10 @@ def _plain(function: Any, arguments: int) -> Callable[..., Any]:
 
 
 def _without_globals(function: FunctionType) -> FunctionType:
-    """Give the function with those globals alone that it names: what is compiled is kept, and the others with it."""
+    """Return the function with only the globals that it names, because compiled code keeps its globals alive."""
     used = {name for code in _codes(function.__code__) for name in code.co_names} | {"__builtins__", "__name__"}
-    known = {name: function.__globals__[name] for name in used if name in function.__globals__}
-    twin = FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
+    own = {name: function.__globals__[name] for name in used if name in function.__globals__}
+    twin = FunctionType(function.__code__, own, function.__name__, function.__defaults__, function.__closure__)
     twin.__kwdefaults__, twin.__qualname__, twin.__module__ = (
         function.__kwdefaults__,
         function.__qualname__,
@@ -285,19 +305,19 @@ def _compiled(program: Program) -> tuple[Any, ...]:
     pointers = (numba.types.CPointer(numba.int64), numba.types.CPointer(numba.float64)) * 2
     number = numba.int64
 
-    def made(name: str, *more: Any) -> Any:
+    def compile_c(name: str, *more: Any) -> Any:
         return numba.cfunc(numba.void(*pointers, *more), error_model="numpy")(names[name])
 
     return (
-        made("lift_row"),
-        made("fold_rows", number),
-        made("join_states", number, number),
-        None if program.lower is None else made("lower_state"),
+        compile_c("lift_row"),
+        compile_c("fold_rows", number),
+        compile_c("join_states", number, number),
+        None if program.lower is None else compile_c("lower_state"),
     )
 
 
 def source(program: Program) -> str:
-    """Give the Python text of a program's C functions, in which each read and write of a word is spelt out.
+    """Return the Python source of a program's C functions, with every read and write of a word spelled out.
 
     `_i` and `_f` are the same memory, seen as int64 and as float64.
 
@@ -311,11 +331,15 @@ def source(program: Program) -> str:
             state = int64(result)
         state_i[0] = int64(state)
     """
+    return "\n\n".join(_functions(program))
+
+
+def _functions(program: Program) -> list[str]:
     state, row, width = program.state, program.input, len(program.input.kinds)
     load, store = f"state = {state.read('state')}", state.write("state", "state")
     lift = [] if program.lift is None else ["lifted = lift(value)", f"value = {state.convert('lifted')}"]
     step = ["    result = combine(state, value)", f"    state = {state.convert('result')}"]
-    functions = [
+    return [
         _function("lift_row", "row", [f"value = {row.read('row')}", *lift, *state.write("state", "value")]),
         _function(
             "fold_rows",
@@ -345,7 +369,6 @@ def source(program: Program) -> str:
         ),
         _function("lower_state", "out", [load, "result = lower(state)", *program.output.write("out", "result")]),
     ]
-    return "\n\n".join(functions)
 
 
 def _function(name: str, other: str, body: list[str], *more: str) -> str:
@@ -353,11 +376,11 @@ def _function(name: str, other: str, body: list[str], *more: str) -> str:
     return "\n".join([f"def {name}({', '.join(parameters)}):", *(f"    {line}" for line in body)])
 
 
-# --- when two functions are the same code ---------------------------------------------------------
+# --- equality of code -----------------------------------------------------------------------------
 
 
 def _meaning(function: Any) -> Any:
-    """Give a key that is equal for functions that compile to the same: code, defaults and captured constants."""
+    """Return a key that is equal for functions that compile to the same code: code, defaults, captured constants."""
     function = getattr(function, "py_func", function)
     if not isinstance(function, FunctionType):
         return _Same(function)
@@ -376,7 +399,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _constant(value: Any) -> Any:
-    """Give a key for a value that Numba freezes into the code; 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """Return a key for a value that Numba compiles in; 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     if isinstance(value, bool | int | float | complex | str):
         return type(value), repr(value)
     if isinstance(value, tuple):
@@ -387,7 +410,7 @@ def _constant(value: Any) -> Any:
 
 
 class _Same:
-    """A key that is equal for the very same object only, and keeps it alive."""
+    """A key that is equal only for the same object, and keeps it alive."""
 
     __slots__ = ("value",)
 

@@ -1,9 +1,10 @@
-"""The look that every picture of sash has: ink on white, a faint grid, and red for what is ours or right at last.
+"""The style of all plots: ink on white, a faint grid, and red for sash or for the final result.
 
-matplotlib is imported to draw only.
+matplotlib is imported only to draw.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sash.errors import UnsupportedError
@@ -37,7 +38,7 @@ _RC = {
 
 
 def available() -> bool:
-    """Tell whether there is a matplotlib to draw with."""
+    """Return whether matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -45,11 +46,11 @@ def available() -> bool:
     return True
 
 
-def context(changed: Mapping[str, Any] | None = None) -> Any:
-    """Give the context in which a picture is drawn and saved, with settings of matplotlib's that are to differ."""
+def context(overrides: Mapping[str, Any] | None = None) -> AbstractContextManager[None]:
+    """Return the context in which a plot is drawn and saved, with `overrides` for matplotlib's settings."""
     if not available():
-        raise UnsupportedError('Pictures need matplotlib, which is not installed; run pip install "sash[plot]".')
+        raise UnsupportedError('Plots need matplotlib, which is not installed; run pip install "sash[plot]".')
     import matplotlib as mpl
 
-    settings: Any = {**_RC, **(changed or {})}
+    settings: Any = {**_RC, **(overrides or {})}
     return mpl.rc_context(settings)

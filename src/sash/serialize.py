@@ -1,9 +1,9 @@
-"""The bytes of a window: a versioned, checked container.
+"""The bytes of a window: a versioned container with a checksum.
 
-    SASH | version | length of the header | header (JSON) | times | entries | hash of all before
+    SASH | version | length of the header | header (JSON) | times | entries | hash of everything before it
 
 The header names the structure, the monoid and the kinds; times and entries are the core's own arrays. Nothing in it is
-executed. Only where a window holds Python objects are they pickled, and then loading asks for permission.
+executed. Only Python objects are pickled, and loading those requires `allow_pickle=True`.
 """
 
 import json
@@ -27,35 +27,40 @@ _CHECK_BYTES = 8
 
 
 def join(header: dict[str, Any], times: bytes, entries: bytes) -> bytes:
-    """Give the bytes of a state."""
-    named = json.dumps({**header, "times": len(times), "entries": len(entries)}).encode()
-    return _core.sealed([_START.pack(_MAGIC, _VERSION, len(named)), named, times, entries])
+    """Return the bytes of a state."""
+    head = json.dumps({**header, "times": len(times), "entries": len(entries)}).encode()
+    return _core.sealed([_START.pack(_MAGIC, _VERSION, len(head)), head, times, entries])
 
 
 def part(data: Any) -> tuple[dict[str, Any], memoryview, memoryview]:
-    """Give the parts of a state's bytes, where they lie, or say what is wrong with them."""
+    """Return the header, times and entries of a state's bytes without copying, or raise if they are corrupt."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise KindError(f"data: {shown(data)} is no state; give the bytes that to_bytes gave.")
+        raise KindError(f"data must be the bytes that to_bytes returned, got {shown(data)}.", argument="data")
     data = memoryview(data).cast("B")
     if len(data) < _START.size + _CHECK_BYTES or data[:4] != _MAGIC:
-        raise CorruptStateError("data: it does not begin like a state of sash; give the bytes that to_bytes gave.")
+        raise corrupt("data must be the bytes that to_bytes returned, got bytes that do not start as such.")
     _, version, length = _START.unpack_from(data)
     if version != _VERSION:
-        raise CorruptStateError(f"data: its format is version {version}; this sash reads version {_VERSION}.")
+        raise corrupt(f"data must be in format version {_VERSION}, got version {version}.")
     if not _core.seal_holds(data):
-        raise CorruptStateError("data: it was cut short or changed; its check sum is wrong.")
+        raise corrupt("data is truncated or corrupted: its checksum does not match.")
     try:
         header = json.loads(bytes(data[_START.size : _START.size + length]))
         start, times, entries = _START.size + length, int(header["times"]), int(header["entries"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptStateError(f"data: its header cannot be read: {shown(error)}.") from None
+        raise corrupt(f"data has an unreadable header: {shown(error)}.") from None
     if min(times, entries) < 0 or start + times + entries + _CHECK_BYTES != len(data):
-        raise CorruptStateError("data: its parts are not as long as its header says.")
+        raise corrupt("data is corrupted: the lengths in its header do not match its size.")
     return header, data[start : start + times], data[start + times : start + times + entries]
 
 
+def corrupt(message: str) -> CorruptStateError:
+    """Return the error for bytes that cannot be loaded."""
+    return CorruptStateError(message, argument="data")
+
+
 def monoid_to(monoid: Monoid) -> dict[str, Any]:
-    """Give a monoid as plain data: its name and, of a built-in, all that it was made with."""
+    """Return a monoid as plain data: its name and, for a built-in, its arguments."""
     plain: dict[str, Any] = {"name": monoid.name, "version": monoid.version, "built_in": monoid.built_in}
     if monoid.built_in:
         arguments = {name: _argument_to(value) for name, value in monoid.arguments}
@@ -64,7 +69,7 @@ def monoid_to(monoid: Monoid) -> dict[str, Any]:
 
 
 def named_in(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give a monoid as plain data, and then those that it is made of."""
+    """Yield a monoid as plain data, then those that it contains."""
     yield plain
     for value in plain.get("arguments", {}).values():
         if isinstance(value, dict):
@@ -72,13 +77,13 @@ def named_in(plain: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def monoid_from(plain: dict[str, Any]) -> Monoid:
-    """Give a built-in back."""
-    named = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
+    """Return the built-in monoid that plain data describes."""
+    keywords = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
     arguments = {name: _argument_from(value) for name, value in plain["arguments"].items()}
     try:
-        return monoids.BUILT_IN[plain["name"]](**arguments, **named)
+        return monoids.BUILT_IN[plain["name"]](**arguments, **keywords)
     except (SashError, TypeError) as error:
-        raise CorruptStateError(f"data: its monoid cannot be made: {shown(error)}.") from None
+        raise corrupt(f"data describes an invalid monoid: {shown(error)}.") from None
 
 
 def _argument_to(value: Any) -> Any:
@@ -94,24 +99,24 @@ def _argument_from(value: Any) -> Any:
 
 
 def codec_to(codec: Instants | None) -> dict[str, Any] | None:
-    """Give the way instants are kept as plain data."""
+    """Return the storage of instants as plain data."""
     if codec is None:
         return None
     return {"unit": codec.unit, "shown_as": codec.shown_as, "aware": codec.aware, "zone": _zone_to(codec.zone)}
 
 
 def codec_from(plain: dict[str, Any] | None) -> Instants | None:
-    """Give it back."""
+    """Return the storage of instants that plain data describes."""
     if plain is None:
         return None
     unit, shown_as = str(plain["unit"]), str(plain["shown_as"])
-    known = shown_as in ("datetime", "numpy", "pandas") and (shown_as != "datetime" or unit in ("us", "ms", "s"))
+    valid = shown_as in ("datetime", "numpy", "pandas") and (shown_as != "datetime" or unit in ("us", "ms", "s"))
     try:
-        known = known and np.datetime_data(f"M8[{unit}]")[0] != "generic"
+        valid = valid and np.datetime_data(f"M8[{unit}]")[0] != "generic"
     except (TypeError, ValueError, OverflowError):
-        known = False
-    if not known or (bool(plain["aware"]) and plain["zone"] is None):
-        raise CorruptStateError(f"data: it keeps instants as no window does, {shown(plain)}.")
+        valid = False
+    if not valid or (bool(plain["aware"]) and plain["zone"] is None):
+        raise corrupt(f"data describes invalid instants: {shown(plain)}.")
     return Instants(unit, shown_as, bool(plain["aware"]), _zone_from(plain["zone"]))
 
 
@@ -123,7 +128,7 @@ def _zone_to(zone: tzinfo | None) -> str | float | None:
         return name
     offset = zone.utcoffset(None)
     if offset is None:
-        raise UnsupportedError(f"to_bytes: the time zone {shown(zone)} has no name; use one of zoneinfo.")
+        raise UnsupportedError(f"to_bytes needs a time zone with a name, such as one of zoneinfo, got {shown(zone)}.")
     return offset.total_seconds()
 
 
@@ -134,8 +139,8 @@ def _zone_from(plain: str | float | None) -> tzinfo | None:
         try:
             return timezone(timedelta(seconds=plain))
         except (ValueError, OverflowError):
-            raise CorruptStateError(f"data: its time zone {shown(plain)} is none.") from None
+            raise corrupt(f"data has an invalid time zone: {shown(plain)}.") from None
     try:
         return ZoneInfo(plain)
     except (ZoneInfoNotFoundError, ValueError):
-        raise CorruptStateError(f"data: its time zone {shown(plain)} is not known here.") from None
+        raise corrupt(f"data has a time zone that is not installed here: {shown(plain)}.") from None

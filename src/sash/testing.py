@@ -1,21 +1,16 @@
-"""Laws of a monoid, checked by examples: for the tests of those who write their own.
+"""Property-based checks of the monoid laws, for the tests of custom monoids.
 
-`check_monoid` draws values, and says in one sentence which law a monoid breaks and by which example. It needs
+`check_monoid` draws values and raises an error that names the law that a monoid breaks, with an example. It requires
 hypothesis, which sash itself does not: `pip install hypothesis`.
 
-What counts as equal. Numbers are equal by value, whatever their type; NaN equals NaN, and 0.0 differs from -0.0.
-Tuples, lists, dicts, sets and arrays are equal element by element. Two states are equal if they are as values, or if
-no result tells them apart: neither their own nor one with further states before and behind them. Where a tolerance
-applies (a monoid that is not `exact`, or `tolerance=`), finite numbers are equal if they lie no further apart than the
-tolerance times the largest number among the states compared, and 0.0 equals -0.0.
+States and results are compared as in `sash.equality`. Two states are equal if their values are, or if no result
+distinguishes them: neither their own nor one with further states before and after them. With a tolerance (for a
+monoid that is not `exact`, or `tolerance=`), finite numbers are equal if they differ by at most the tolerance times the
+largest number among the compared states.
 """
 
-import contextlib
-import copy
-import math
-import numbers
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate
@@ -23,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sash.equality import Frozen, is_finite, numbers_in, same
 from sash.errors import KindError, ResultOverflowError, SashError, shown
 from sash.monoid import Monoid
 from sash.window.window import Window
@@ -35,7 +31,7 @@ __all__ = ["LawError", "check_monoid", "commutes"]
 _TOLERANCE = 1e-9
 _INT64 = np.iinfo(np.int64)
 
-# Small nodes, so that a dozen entries make a tree; the last three take times in order only and know no stretches.
+# Small nodes, so that a dozen entries make a tree. The queues take times in order only.
 _TREES: dict[str, dict[str, int]] = {
     "fiba": {"leaf_capacity": 2, "fanout": 4},
     "paper": {"min_arity": 2},
@@ -45,7 +41,7 @@ _QUEUES = ("two_stacks", "daba", "reactive")
 
 
 class LawError(AssertionError):
-    """A monoid breaks a law; the message names the law and an example."""
+    """A monoid breaks a law; the message names the law and has an example."""
 
 
 def check_monoid(
@@ -59,17 +55,16 @@ def check_monoid(
 ) -> None:
     """Raise a `LawError` if an example breaks a law that windows rely on.
 
-    The laws: `combine` is associative and `identity` neutral on both sides; `lift`, `combine` and `lower` change none
-    of their arguments; `commutative=True` is true; the monoid and its states survive pickling (`pickled=False` leaves
-    that out, for lambdas); windows of every structure, native ones included, answer what the Python definition
-    answers, for times that the core knows and for others. A native integer result that does not fit int64 is refused
-    by the window, which is no wrong answer.
+    The laws: `combine` is associative and `identity` neutral on both sides; `lift`, `combine` and `lower` do not change
+    their arguments; `commutative=True` is true; the monoid and its states survive pickling (`pickled=False` skips that,
+    for lambdas); windows of every structure, including native ones, return the same results as the Python definition,
+    for native times and for others. A native integer result that does not fit int64 raises in the window, which is not
+    a violation.
 
-    `values` is a hypothesis strategy of what will be inserted, and a window takes; `times` one of times, small ints
-    unless given. A timed monoid is asked for a stretch by the ends of the query, or by the window's oldest and newest
-    time where it has none.
-    `tolerance` is relative, see above: 0 for an `exact` monoid and 1e-9 for others unless given. An exception that the
-    monoid's own functions raise comes through as it is.
+    `values` is a hypothesis strategy for inserted values, and `times` one for times, by default small ints. A timed
+    monoid gets the ends of the query as its range, or the window's oldest and newest time if there are none.
+    `tolerance` is relative, see above: by default 0 for an `exact` monoid and 1e-9 for others. Exceptions of the
+    monoid's own functions are not caught.
 
     >>> from hypothesis import strategies as st
     >>> from sash import Monoid, monoids
@@ -94,9 +89,9 @@ def commutes(
     max_examples: int = 100,
     tolerance: float | None = None,
 ) -> bool:
-    """Tell whether no example was found where the order of arguments changes what `combine` gives.
+    """Return whether no example was found for which the order of arguments changes the result of `combine`.
 
-    For a monoid that leaves `commutative` at False: where this gives True, it may be worth a proof.
+    For a monoid with `commutative=False`: if this returns True, it may be worth a proof.
 
     >>> from hypothesis import strategies as st
     >>> from sash import monoids
@@ -121,12 +116,12 @@ def _hypothesis() -> Any:
     try:
         import hypothesis
     except ImportError:
-        raise SashError("sash.testing needs hypothesis, which is not installed: pip install hypothesis.") from None
+        raise SashError("sash.testing needs hypothesis, which is not installed; run pip install hypothesis.") from None
     return hypothesis
 
 
 def _groups(values: Any) -> Any:
-    """Give five lists of values: what lies before, three that are to be combined, what lies behind."""
+    """Return a strategy for five lists of values: one before, three to combine, and one after."""
     st = _strategies(values, "values")
     one, some = st.lists(values, max_size=1), st.lists(values, min_size=1, max_size=2)
     return st.tuples(one, some, some, some, one)
@@ -148,12 +143,12 @@ def _times(times: Any) -> Any:
 def _strategies(strategy: Any, argument: str) -> Any:
     st = _hypothesis().strategies
     if not isinstance(strategy, st.SearchStrategy):
-        raise KindError(f"{argument}: {shown(strategy)} is no strategy; give one of hypothesis.strategies.")
+        raise KindError(f"{argument} must be a hypothesis strategy, got {shown(strategy)}.", argument=argument)
     return st
 
 
 def _run(law: Callable[..., None], drawn: tuple[Any, ...], max_examples: int) -> None:
-    """Run a law over examples, and raise what it raised for the smallest one that fails."""
+    """Check a law over examples, and raise the error of the smallest one that fails."""
     hypothesis = _hypothesis()
     st, none = hypothesis.strategies, hypothesis.strategies.none()
 
@@ -176,14 +171,14 @@ def _run(law: Callable[..., None], drawn: tuple[Any, ...], max_examples: int) ->
     except LawError as error:
         raise LawError(*error.args) from None
     except hypothesis.errors.Flaky:
-        raise LawError("the monoid gives one result and then another for the same values.") from None
+        raise LawError("the monoid returns different results for the same values.") from None
 
 
 # --- laws -----------------------------------------------------------------------------------------
 
 
 class _State(NamedTuple):
-    """A state, and the values that it was made of."""
+    """A state, and the values that it was computed from."""
 
     state: Any
     values: list[Any]
@@ -202,9 +197,9 @@ class _Drawn(NamedTuple):
         states = [getattr(self, name) for name in names]
         shown_states = ", ".join(f"{name}={shown(each.state)}" for name, each in zip(names, states, strict=True))
         lifted = [each.values[0] if len(each.values) == 1 else each.state for each in states]
-        if all(_same(one, each.state) for one, each in zip(lifted, states, strict=True)):
+        if all(same(one, each.state) for one, each in zip(lifted, states, strict=True)):
             return shown_states
-        return f"{shown_states}, of the values {', '.join(shown(each.values) for each in states)}"
+        return f"{shown_states}, from the values {', '.join(shown(each.values) for each in states)}"
 
 
 class _Laws:
@@ -215,7 +210,7 @@ class _Laws:
         self.tolerance = (0.0 if monoid.exact else _TOLERANCE) if tolerance is None else tolerance
         self.twin: _Laws | None = None  # those of the monoid's own pickle
 
-    # The monoid's functions, each watched: they must leave alone what they are given.
+    # The monoid's functions, each checked: they must not change their arguments.
 
     def lift(self, value: Any, time: Any) -> Any:
         lift: Any = self.monoid.lift
@@ -237,8 +232,8 @@ class _Laws:
     def _watched(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], words: tuple[str, ...]
     ) -> Any:
-        before = [_Frozen(each) for each in arguments]
-        identity = _Frozen(self.monoid.identity)
+        before = [Frozen(each) for each in arguments]
+        identity = Frozen(self.monoid.identity)
         result = function(*arguments)
         for frozen, now, word in zip(before, arguments, words, strict=False):
             if frozen.differs(now):
@@ -261,7 +256,7 @@ class _Laws:
         return _State(reduce(self.combine, lifted) if lifted else self.monoid.identity, values)
 
     def states(self, groups: tuple[list[Any], ...], instants: list[Any] | None) -> None:
-        """Hold the laws of states against one example."""
+        """Check the laws of states with one example."""
         drawn = self.drawn(groups, instants)
         self.associative(drawn)
         self.neutral(drawn)
@@ -299,9 +294,9 @@ class _Laws:
             )
 
     def _alike(self, left: Any, right: Any, drawn: _Drawn) -> bool:
-        """Tell whether two states are equal: as values, or because no result tells them apart."""
+        """Return whether two states are equal: their values, or all results that they lead to."""
         states = [each.state for each in drawn[:5]]
-        if _same(left, right, self._slack(left, right, *states)):
+        if same(left, right, self._slack(left, right, *states)):
             return True
         if self.monoid.lower is None:
             return False
@@ -312,31 +307,31 @@ class _Laws:
             (self.combine(left, behind), self.combine(right, behind)),
         ]
         results = [[self.lower(state, drawn.start, drawn.stop) for state in pair] for pair in pairs]
-        return all(_same(one, two, self._slack(one, two, left, right, *states)) for one, two in results)
+        return all(same(one, two, self._slack(one, two, left, right, *states)) for one, two in results)
 
     def _slack(self, *compared: Any) -> float | None:
-        """Give how far apart numbers may be; None where they may not be apart at all."""
+        """Return how much numbers may differ, or None if they must be equal."""
         if not self.tolerance:
             return None
-        return self.tolerance * max((abs(n) for n in _numbers(compared) if _finite(n)), default=0.0)
+        return self.tolerance * max((abs(n) for n in numbers_in(compared) if is_finite(n)), default=0.0)
 
     # Pickles.
 
     def pickling(self) -> None:
-        """Hold against the monoid that its pickle must be equal to it."""
+        """Check that the monoid's pickle is equal to it."""
         try:
             twin = pickle.loads(pickle.dumps(self.monoid))
         except Exception as error:
             raise LawError(
-                f"the monoid cannot be pickled ({shown(error)}): make its functions ones of a module, "
-                f"or give pickled=False if it never leaves this process."
+                f"the monoid cannot be pickled ({shown(error)}): define its functions in a module, "
+                f"or set pickled=False if it never leaves this process."
             ) from None
         if twin != self.monoid:
             raise LawError(f"the monoid is not equal to its own pickle: {shown(self.monoid)} became {shown(twin)}.")
         self.twin = _Laws(twin, self.tolerance)
 
     def survives(self, state: Any, result: Any, start: Any, stop: Any) -> None:
-        """Hold against a state that its pickle must lower to the same result, by the monoid's own pickle."""
+        """Check that a state's pickle lowers to the same result, by the monoid's own pickle."""
         if self.twin is None:
             return
         try:
@@ -345,35 +340,35 @@ class _Laws:
             raise LawError(f"a state cannot be pickled: {shown(state)} ({shown(error)}).") from None
         joined = self.twin.combine(self.twin.monoid.identity, loaded)
         for got in (self.twin.lower(loaded, start, stop), self.twin.lower(joined, start, stop)):
-            if not _same(got, result, self._slack(got, result, state)):
+            if not same(got, result, self._slack(got, result, state)):
                 raise LawError(
-                    f"a pickled state is not what it was: {shown(state)} gives {shown(result)}, "
+                    f"a state changes by pickling: {shown(state)} has the result {shown(result)}, "
                     f"and its pickle {shown(got)}."
                 )
 
     def repeats(self, ordered: list[tuple[Any, Any]], expected: "_Answer") -> None:
-        """Hold against the monoid that its pickle must give the same result."""
+        """Check that the monoid's pickle returns the same result."""
         got = expected if self.twin is None else self.twin._expected(ordered, None)
-        if not _same(got.result, expected.result, expected.slack):
+        if not same(got.result, expected.result, expected.slack):
             raise LawError(
-                f"the monoid's pickle is another monoid: it gives {shown(got.result)} in the place of "
+                f"the monoid's pickle is another monoid: it returns {shown(got.result)} instead of "
                 f"{shown(expected.result)} for the times and values {_listed(ordered)}."
             )
 
     # Windows.
 
     def windows(self, events: list[tuple[Any, Any]], cuts: list[Any]) -> None:
-        """Hold the answers of windows against those of the Python definition."""
+        """Check the results of windows against those of the Python definition."""
         ordered = sorted(events, key=lambda event: event[0])
         everything = self._expected(ordered, None)
         self.repeats(ordered, everything)
-        stretch = self._expected([e for e in ordered if cuts[0] <= e[0] <= cuts[1]], (cuts[0], cuts[1]))
+        inside = self._expected([e for e in ordered if cuts[0] <= e[0] <= cuts[1]], (cuts[0], cuts[1]))
         rest = self._expected([e for e in ordered if cuts[0] < e[0]], None)
         for name, options in _TREES.items():
             window = Window(self.monoid, structure=name, **options)
             _fill(window, events, name == "fiba")
             self._compare(window, everything, events, name)
-            self._compare(window, stretch, events, name, *cuts)
+            self._compare(window, inside, events, name, *cuts)
             window.evict_until(cuts[0])
             self._compare(window, rest, events, name)
         for name in _QUEUES:
@@ -382,21 +377,21 @@ class _Laws:
             self._compare(window, everything, ordered, name)
             window.evict_until(cuts[0])
             self._compare(window, rest, ordered, name)
-        self._objects(events, cuts, everything, stretch)
+        self._objects(events, cuts, everything, inside)
 
     def _objects(
-        self, events: list[tuple[Any, Any]], cuts: list[Any], everything: "_Answer", stretch: "_Answer"
+        self, events: list[tuple[Any, Any]], cuts: list[Any], everything: "_Answer", inside: "_Answer"
     ) -> None:
-        """Give the same times as objects, which the core does not know, so that the Python definition runs."""
+        """Check windows with the same times as objects, which are not native, so that the Python definition runs."""
         as_object: Callable[[Any], Any] = _tuple
         if self.monoid.timed:
             if not all(isinstance(time, int) for time in [*cuts, *(time for time, _ in events)]):
-                return  # whatever the times are, they cannot be turned into others with the same differences
+                return  # such times have no objects with the same differences
             as_object = Fraction
         window = Window(self.monoid, leaf_capacity=2, fanout=4)
         _fill(window, [(as_object(time), value) for time, value in events], True)
         self._compare(window, everything, events, "fiba of times that are objects")
-        self._compare(window, stretch, events, "fiba of times that are objects", *map(as_object, cuts))
+        self._compare(window, inside, events, "fiba of times that are objects", *map(as_object, cuts))
 
     def _expected(self, ordered: list[tuple[Any, Any]], bounds: tuple[Any, Any] | None) -> "_Answer":
         if not ordered:
@@ -409,19 +404,19 @@ class _Laws:
         return _Answer(result, self._slack(lifted, states, result))
 
     def _compare(
-        self, window: Window, expected: "_Answer", events: list[tuple[Any, Any]], name: str, *stretch: Any
+        self, window: Window, expected: "_Answer", events: list[tuple[Any, Any]], name: str, *ends: Any
     ) -> None:
         try:
-            got = window.query(*stretch)
+            got = window.query(*ends)
         except ResultOverflowError:
-            if any(not _INT64.min <= number <= _INT64.max for number in _numbers(expected.result)):
+            if any(not _INT64.min <= number <= _INT64.max for number in numbers_in(expected.result)):
                 return
             got = "an overflow"
-        if not _same(got, expected.result, expected.slack):
-            asked = f"query({', '.join(map(shown, stretch))})"
+        if not same(got, expected.result, expected.slack):
+            call = f"query({', '.join(map(shown, ends))})"
             raise LawError(
-                f"a window ({name}) and the Python definition differ: {asked} = {shown(got)} but lift, combine and "
-                f"lower give {shown(expected.result)} for the times and values {_listed(events)}."
+                f"a window ({name}) and the Python definition differ: {call} = {shown(got)} but lift, combine and "
+                f"lower return {shown(expected.result)} for the times and values {_listed(events)}."
             )
 
 
@@ -445,94 +440,3 @@ def _tuple(time: Any) -> tuple[Any]:
 
 def _listed(events: list[tuple[Any, Any]]) -> str:
     return "[" + ", ".join(map(shown, events)) + "]"
-
-
-# --- equality -------------------------------------------------------------------------------------
-
-
-_UNKNOWN = object()
-_BY_IDENTITY: Any = object.__eq__
-
-
-class _Frozen:
-    """What an object was at one moment; nothing, for one that can neither be pickled nor copied."""
-
-    def __init__(self, value: Any) -> None:
-        self.text = shown(value)
-        self.data = _dumped(value)
-        self.twin: Any = _UNKNOWN
-        if self.data is None:
-            with contextlib.suppress(Exception):
-                self.twin = copy.deepcopy(value)
-
-    def differs(self, now: Any) -> bool:
-        if self.data is None:
-            return self.twin is not _UNKNOWN and not _same(self.twin, now)
-        return _dumped(now) != self.data and not _same(pickle.loads(self.data), now)
-
-
-def _dumped(value: Any) -> bytes | None:
-    try:
-        return pickle.dumps(value)
-    except Exception:
-        return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (numbers.Real, np.bool_)) and not isinstance(value, np.timedelta64)
-
-
-def _numbers(value: Any) -> Iterator[Any]:
-    """Give every number inside."""
-    if isinstance(value, np.ndarray):
-        yield from _numbers(value.tolist())
-    elif isinstance(value, Mapping):
-        yield from _numbers(list(value.values()))
-    elif isinstance(value, (list, tuple, Set)):
-        for each in value:
-            yield from _numbers(each)
-    elif _is_number(value):
-        yield value
-
-
-def _same(left: Any, right: Any, slack: float | None = None) -> bool:
-    """Tell whether two states or results are equal, as the module's head says."""
-    if left is right:
-        return True
-    if _is_number(left) and _is_number(right):
-        return _same_number(left, right, slack)
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        return left.shape == right.shape and _same(left.tolist(), right.tolist(), slack)
-    for kind in (list, tuple):
-        if isinstance(left, kind) and isinstance(right, kind):
-            return len(left) == len(right) and all(_same(a, b, slack) for a, b in zip(left, right, strict=True))
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(_same(left[key], right[key], slack) for key in left)
-    if isinstance(left, Set) and isinstance(right, Set):
-        return len(left) == len(right) and all(any(_same(a, b, slack) for b in right) for a in left)
-    return _same_object(left, right, slack)
-
-
-def _same_number(left: Any, right: Any, slack: float | None) -> bool:
-    if left != left or right != right:
-        return bool(left != left and right != right)
-    if left == right:
-        both = isinstance(left, (float, np.floating)) and isinstance(right, (float, np.floating))
-        return slack is not None or not both or math.copysign(1.0, left) == math.copysign(1.0, right)
-    return slack is not None and _finite(left) and _finite(right) and bool(abs(left - right) <= slack)
-
-
-def _finite(number: Any) -> bool:
-    """Tell whether a tolerance makes sense: ints beyond float64 are compared exactly."""
-    try:
-        return math.isfinite(number)
-    except OverflowError:
-        return False
-
-
-def _same_object(left: Any, right: Any, slack: float | None) -> bool:
-    kind: Any = type(left)
-    if kind is type(right) and kind.__eq__ is _BY_IDENTITY:
-        inside = left.__getstate__()
-        return inside is not None and _same(inside, right.__getstate__(), slack)
-    return bool(np.all(left == right))

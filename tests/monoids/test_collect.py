@@ -99,7 +99,7 @@ def test_of_nothing():
 @pytest.mark.parametrize("name", ALL)
 def test_null_is_no_value(name):
     """None is refused in one sentence."""
-    with pytest.raises(KindError, match="value: None"):
+    with pytest.raises(KindError, match=r"^value must (not be|be a number, got|be a str, got) None\.$"):
         ALL[name][0].lift(None)
 
 
@@ -133,7 +133,7 @@ def test_collect_set_keeps_the_first_of_equals():
 
 def test_unhashable_is_refused():
     """A list cannot be in a set."""
-    with pytest.raises(KindError, match=r"value: \[1\] cannot be put in a set"):
+    with pytest.raises(KindError, match=r"^value must be hashable, got \[1\]"):
         monoids.distinct().lift([1])
 
 
@@ -173,9 +173,9 @@ def test_string_agg():
     assert result_of(monoids.string_agg(), ["a", "", "b"]) == "a,,b"
     assert result_of(monoids.string_agg(), [""]) == ""
     assert result_of(monoids.string_agg(""), ["a", "b"]) == "ab"
-    with pytest.raises(KindError, match="value: 3 is not a str"):
+    with pytest.raises(KindError, match=r"^value must be a str, got 3"):
         monoids.string_agg().lift(3)
-    with pytest.raises(KindError, match="separator: None is not a str"):
+    with pytest.raises(KindError, match=r"^separator must be a str, got None"):
         monoids.string_agg(None)
 
 
@@ -215,16 +215,16 @@ def test_infinities_and_zeros():
 @pytest.mark.parametrize("q, error", [("a", KindError), (True, KindError), (None, KindError), (1.5, ArgumentError)])
 def test_quantile_refuses(q, error):
     """A quantile needs a number from 0 to 1, and numbers as values."""
-    with pytest.raises(error, match=f"q: {q!r}"):
+    with pytest.raises(error, match=f"^q must be a number from 0 to 1, got {q!r}"):
         monoids.quantile(q)
-    with pytest.raises(ArgumentError, match="q: nan is out of range"):
+    with pytest.raises(ArgumentError, match=r"^q must be a number from 0 to 1, got nan"):
         monoids.quantile(NAN)
-    with pytest.raises(KindError, match="value: 'a' is not a number"):
+    with pytest.raises(KindError, match=r"^value must be a number, got 'a'"):
         monoids.median().lift("a")
 
 
 def test_arguments_show():
-    """What a monoid was made with shows in its repr and tells it from others."""
+    """A monoid's arguments are in its repr and distinguish it from others."""
     assert repr(monoids.quantile(0.9, "x")) == "quantile(q=0.9, column='x')"
     assert repr(monoids.string_agg("-")) == "string_agg(separator='-')"
     assert monoids.quantile(0.9) != monoids.quantile(0.8)

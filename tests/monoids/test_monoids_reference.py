@@ -1,7 +1,7 @@
 """Every built-in against an implementation that is not ours: NumPy, pandas, SciPy, DuckDB or the standard library.
 
 Windows are random: times with ties, in any order, singly and in batches; evictions from the middle and from the old
-end; and after each step the answer for everything and for random stretches.
+end; and after each step the answer for everything and for random spans.
 """
 
 import bisect
@@ -70,8 +70,8 @@ def pairs(first: Values, second: Values) -> Values:
 # --- references -----------------------------------------------------------------------------------
 
 
-class Stretch(NamedTuple):
-    """What a window or a stretch of it holds, in the order of time and then of arrival."""
+class Span(NamedTuple):
+    """The entries of a window or range, in the order of time and then of arrival."""
 
     values: list[Any]
     times: list[Any]
@@ -79,12 +79,12 @@ class Stretch(NamedTuple):
     stop: Any
 
 
-def of_values(reference: Callable[[list[Any]], Any], empty: Any = None, least: int = 1) -> Callable[[Stretch], Any]:
+def of_values(reference: Callable[[list[Any]], Any], empty: Any = None, least: int = 1) -> Callable[[Span], Any]:
     """A reference that looks at the values alone; with fewer than `least` there is nothing to say."""
-    return lambda stretch: reference(stretch.values) if len(stretch.values) >= least else empty
+    return lambda span: reference(span.values) if len(span.values) >= least else empty
 
 
-def of_pairs(reference: Callable[[Any, Any], Any], least: int = 1) -> Callable[[Stretch], Any]:
+def of_pairs(reference: Callable[[Any, Any], Any], least: int = 1) -> Callable[[Span], Any]:
     return of_values(lambda rows: reference(*np.array(rows, dtype=float).T), least=least)
 
 
@@ -131,24 +131,24 @@ def averaged(values: Any, weights: Any) -> float | None:
     return float(np.average(values, weights=weights)) if weights.sum() else None
 
 
-def decayed(stretch: Stretch) -> float:
-    if not stretch.values:
+def decayed(span: Span) -> float:
+    if not span.values:
         return 0.0
-    ages = float(stretch.stop) - np.array(stretch.times, dtype=float)
-    return float(np.dot(np.array(stretch.values, dtype=float), np.exp2(-ages / 10)))
+    ages = float(span.stop) - np.array(span.times, dtype=float)
+    return float(np.dot(np.array(span.values, dtype=float), np.exp2(-ages / 10)))
 
 
-def by_duration(stretch: Stretch) -> float | None:
-    if not stretch.values:
+def by_duration(span: Span) -> float | None:
+    if not span.values:
         return None
-    lengths = np.diff([*stretch.times, stretch.stop]).astype(float)
-    return float(np.average(stretch.values, weights=lengths)) if lengths.sum() else float(stretch.values[-1])
+    lengths = np.diff([*span.times, span.stop]).astype(float)
+    return float(np.average(span.values, weights=lengths)) if lengths.sum() else float(span.values[-1])
 
 
-def per_unit(stretch: Stretch) -> float | None:
-    if stretch.start is None or stretch.start == stretch.stop:
+def per_unit(span: Span) -> float | None:
+    if span.start is None or span.start == span.stop:
         return None
-    return math.fsum(stretch.values) / (stretch.stop - stretch.start)
+    return math.fsum(span.values) / (span.stop - span.start)
 
 
 def composed(rows: list[tuple[float, float]]) -> tuple[float, float]:
@@ -197,7 +197,7 @@ class Reference:
 
     monoid: Monoid
     values: Values
-    expected: Callable[[Stretch], Any]
+    expected: Callable[[Span], Any]
     agrees: Callable[[Any, Any], bool] = same
 
 
@@ -240,7 +240,7 @@ def sums() -> dict[str, dict[str, Reference]]:
 def orders() -> dict[str, dict[str, Reference]]:
     keyed = {kind: pairs(values, ints()) for kind, values in ORDERED.items()}
 
-    def beside(at: Callable[[Any], int]) -> Callable[[Stretch], Any]:
+    def beside(at: Callable[[Any], int]) -> Callable[[Span], Any]:
         """NumPy takes the first of ties, here ranked so that it knows our order of floats and of words."""
 
         def reference(rows: list[Any]) -> Any:
@@ -275,7 +275,7 @@ def orders() -> dict[str, dict[str, Reference]]:
 
 
 def moments() -> dict[str, dict[str, Reference]]:
-    def population(ddof: int) -> Callable[[Stretch], Any]:
+    def population(ddof: int) -> Callable[[Span], Any]:
         return of_pairs(lambda x, y: float(np.cov(x, y, ddof=ddof)[0, 1]), ddof + 1)
 
     return {
@@ -309,7 +309,7 @@ def moments() -> dict[str, dict[str, Reference]]:
 def rest() -> dict[str, dict[str, Reference]]:
     small, wide = ints(0, 255), ints(LOW, HIGH)
 
-    def bitwise(ufunc: Any) -> Callable[[Stretch], Any]:
+    def bitwise(ufunc: Any) -> Callable[[Span], Any]:
         return of_values(lambda v: int(ufunc.reduce(np.array(v, np.int64))))
 
     both = {"small": small, "int64": wide}
@@ -377,13 +377,13 @@ class Model:
     def insert(self, time: Any, value: Any) -> None:
         self.entries.setdefault(time, []).append(value)
 
-    def stretch(self, start: Any = None, stop: Any = None) -> Stretch:
+    def span(self, start: Any = None, stop: Any = None) -> Span:
         """All of it, or what lies from start to stop, both included."""
         if start is None and self.entries:
             start, stop = min(self.entries), max(self.entries)
         inside = sorted(time for time in self.entries if start <= time <= stop)
         rows = [(time, value) for time in inside for value in self.entries[time]]
-        return Stretch([value for _, value in rows], [time for time, _ in rows], start, stop)
+        return Span([value for _, value in rows], [time for time, _ in rows], start, stop)
 
 
 def steps(rng: Generator, window: Window, values: Values, when: Callable[[int], Any]) -> Iterator[Model]:
@@ -411,25 +411,25 @@ def steps(rng: Generator, window: Window, values: Values, when: Callable[[int], 
         yield model
 
 
-def compare(case: Reference, window: Window, stretch: Stretch, *bounds: Any) -> None:
-    expected, got = case.expected(stretch), window.query(*bounds)
+def compare(case: Reference, window: Window, span: Span, *bounds: Any) -> None:
+    expected, got = case.expected(span), window.query(*bounds)
     if isinstance(expected, dict):
-        assert got.keys() == expected.keys() and all(case.agrees(got[name], expected[name]) for name in got), stretch
+        assert got.keys() == expected.keys() and all(case.agrees(got[name], expected[name]) for name in got), span
         return
-    assert case.agrees(got, expected), (got, expected, stretch)
+    assert case.agrees(got, expected), (got, expected, span)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", CASES)
 def test_random_windows(case: Reference, shape: str) -> None:
-    """Everything and any stretch is what somebody else computes from the values in order."""
+    """The whole window and any range equal what another library computes from the values in order."""
     rng = np.random.default_rng([7, list(SHAPES).index(shape)])
     window = Window(case.monoid, **SHAPES[shape])
     for model in steps(rng, window, case.values, int):
-        compare(case, window, model.stretch())
+        compare(case, window, model.span())
         for _ in range(2 if model.entries else 0):
             start, stop = sorted(int(t) for t in rng.integers(0, 30, 2))
-            compare(case, window, model.stretch(start, stop), start, stop)
+            compare(case, window, model.span(start, stop), start, stop)
     window.check_invariants()
 
 
@@ -446,15 +446,15 @@ TIMES: dict[str, Callable[[int], Any]] = {
 }
 
 
-def as_number(stretch: Stretch) -> Stretch:
-    """A stretch with its times in seconds, as the references want them."""
+def as_number(span: Span) -> Span:
+    """A range with its times in seconds, as the references need them."""
 
     def number(time: Any) -> Any:
         if isinstance(time, np.datetime64):
             return float((time - np.datetime64("2024-02-29")) / np.timedelta64(1, "s"))
         return time.timestamp() - seconds(0).timestamp() if isinstance(time, datetime) else time
 
-    return Stretch(stretch.values, list(map(number, stretch.times)), number(stretch.start), number(stretch.stop))
+    return Span(span.values, list(map(number, span.times)), number(span.start), number(span.stop))
 
 
 @pytest.mark.parametrize("kind", TIMES)
@@ -466,9 +466,9 @@ def test_timed_monoids_over_other_times(name: str, kind: str) -> None:
     window = Window(case.monoid, leaf_capacity=2, fanout=4)
     for model in steps(rng, window, case.values, when):
         if model.entries:
-            compare(case, window, as_number(model.stretch()))
+            compare(case, window, as_number(model.span()))
             start, stop = (when(int(t)) for t in sorted(rng.integers(0, 30, 2)))
-            compare(case, window, as_number(model.stretch(start, stop)), start, stop)
+            compare(case, window, as_number(model.span(start, stop)), start, stop)
 
 
 def test_half_lives_are_numbers_or_timedeltas() -> None:
@@ -522,7 +522,7 @@ def test_moments_far_from_zero() -> None:
 
 
 def test_geometric_means_of_the_largest_floats() -> None:
-    """Rounding may lift a mean of logarithms above that of the largest float; that is no error, natively or not."""
+    """Rounding may lift a mean of logarithms above that of the largest float; that is not an error, natively or not."""
     largest = float(np.finfo(float).max)
     for when in (int, Fraction):
         window = Window(monoids.geomean())
@@ -658,7 +658,7 @@ def test_hyperloglog_windows_hold_those_registers() -> None:
 
 @pytest.mark.parametrize("capacity, error", [(50, 0.1), (1000, 0.01), (3000, 0.05), (500, 0.001)])
 def test_bloom_filters_err_as_seldom_as_asked(capacity: int, error: float) -> None:
-    """Filled to capacity, every member is found, and strangers no oftener than 1.5 × the error asked for."""
+    """Filled to capacity, every member is found, and false positives are at most 1.5 times the requested error."""
     found, asked = 0, 0
     for seed in range(max(1, 1000 // capacity)):
         numbers = np.random.default_rng([seed, capacity]).choice(2**40, capacity + 4000, replace=True)
@@ -706,7 +706,7 @@ FIELDS: dict[str, tuple[Callable[[], Monoid], str]] = {
 
 
 def table_of_nulls(rng: Generator, n: int) -> pd.DataFrame:
-    """A table in which about a third of each column, and all of one stretch, is null."""
+    """A table in which about a third of each column, and all of one range, is null."""
 
     def holed(column: Any) -> Any:
         return [None if hole or 60 <= at < 75 else v for at, (v, hole) in enumerate(zip(column, holes(), strict=True))]
@@ -732,7 +732,7 @@ def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_structs_pass_over_nulls_as_sql_does(shape: str) -> None:
-    """A struct's fields are what DuckDB computes of the same stretch of a table with nulls."""
+    """A struct's fields equal what DuckDB computes for the same range of a table with nulls."""
     rng = np.random.default_rng(list(SHAPES).index(shape))
     table = table_of_nulls(rng, 100)
     window = Window(monoids.struct(**{name: make() for name, (make, _) in FIELDS.items()}), **SHAPES[shape])
@@ -741,12 +741,12 @@ def test_structs_pass_over_nulls_as_sql_does(shape: str) -> None:
     window.insert_many([int(table["time"][at]) for at in order[:50]], [rows[at] for at in order[:50]])
     for at in order[50:]:
         window.insert(int(table["time"][at]), rows[at])
-    stretches = [(0, 99), (60, 74), (62, 62), (200, 300), (59, 61)]
-    stretches += [tuple(sorted(rng.integers(0, 100, 2).tolist())) for _ in range(12)]
+    spans = [(0, 99), (60, 74), (62, 62), (200, 300), (59, 61)]
+    spans += [tuple(sorted(rng.integers(0, 100, 2).tolist())) for _ in range(12)]
     asked = ", ".join(f"{sql} AS {name}" for name, (_, sql) in FIELDS.items())
     with duckdb.connect() as connection:
         connection.register("t", table)
-        for start, stop in stretches:
+        for start, stop in spans:
             found = connection.execute(f"SELECT {asked} FROM t WHERE time BETWEEN {start} AND {stop}").fetchone()
             got = window.query(start, stop)
             assert list(got) == list(FIELDS)
@@ -755,7 +755,7 @@ def test_structs_pass_over_nulls_as_sql_does(shape: str) -> None:
 
 
 def test_structs_are_their_parts() -> None:
-    """A struct gives what each of its fields gives in a window of its own that holds the non-null values."""
+    """A struct's results equal those of each field in a separate window of the non-null values."""
     rng = np.random.default_rng(5)
     table = table_of_nulls(rng, 100)
     parts = {
@@ -782,7 +782,7 @@ def test_structs_are_their_parts() -> None:
 
 
 def test_nulls_are_not_nan() -> None:
-    """NaN is a value: it is counted, and is the largest; None is passed over."""
+    """NaN is a value: it is counted, and is the largest; None is skipped."""
     window = Window(monoids.struct(n=monoids.count("x"), top=monoids.max("x"), rows=monoids.count()))
     window.insert_many([1, 2, 3], [{"x": NAN}, {"x": None}, {"x": 1.0}])
     got = window.query()
@@ -792,7 +792,7 @@ def test_nulls_are_not_nan() -> None:
 
 
 def test_a_struct_of_nothing() -> None:
-    """Counts are 0 and everything else is None, in an empty window, an empty stretch and a stretch of nulls."""
+    """Counts are 0 and everything else is None, in an empty window, an empty range and a range of nulls."""
     monoid = monoids.struct(
         n=monoids.count(), xs=monoids.count("x"), total=monoids.sum("x"), bins=monoids.histogram([0, 1], "x")
     )

@@ -42,20 +42,20 @@ def test_hashes_do_not_change() -> None:
 @pytest.mark.parametrize("value", [None, [1], (1, 2), {1}, np.timedelta64(1, "s"), pd.NaT], ids=repr)
 def test_what_has_no_stable_hash(value: Any) -> None:
     """What cannot be hashed is refused, with what can."""
-    with pytest.raises(KindError, match="has no stable hash; give an int, float, str"):
+    with pytest.raises(KindError, match=r"^value must be an int, float, str, .* to be hashed, got"):
         monoids.stable_hash(value)
 
 
 @pytest.mark.parametrize("value", [10**5000, Decimal("1e5000"), Decimal("1e999999")], ids=["int", "Decimal", "long"])
 def test_what_is_too_long_to_hash(value: Any) -> None:
     """Numbers of thousands of digits are refused rather than written out."""
-    with pytest.raises(ArgumentError, match="too long"):
+    with pytest.raises(ArgumentError, match=r"^value must have at most .* to be hashed, got"):
         monoids.stable_hash(value)
 
 
 @pytest.mark.parametrize("capacity, error", [(1, 0.5), (100, None), (1000, 0.001), (3000, 0.2)])
 def test_bloom_by_capacity(capacity: int, error: float | None) -> None:
-    """A filter of a capacity errs no oftener than asked, and never the other way round."""
+    """A filter of a capacity keeps its false positive rate, and has no false negatives."""
     monoid = monoids.bloom(capacity=capacity, error=error)
     found = answer(monoid, range(capacity))
     bits = math.ceil(-capacity * math.log(error or 0.01) / math.log(2) ** 2)
@@ -93,6 +93,6 @@ def test_hyperloglog_is_near(lg_k: int, distinct: int) -> None:
 
 
 def test_hyperloglog_at_its_ends() -> None:
-    """No register set is none; all of them full is more than any hash can tell."""
+    """No register set means no values; all full means more than any hash can count."""
     assert monoids.hyperloglog().lower(bytes(2048)) == 0
     assert monoids.hyperloglog(lg_k=4).lower(bytes([60] * 16)) > 2**60

@@ -60,5 +60,5 @@ def test_timed_without_a_span() -> None:
 
 def test_times_that_cannot_be_subtracted() -> None:
     """A timed monoid says what is wrong with times that have no distance."""
-    with pytest.raises(KindError, match="time: 'b' has no distance from 'a'"):
+    with pytest.raises(KindError, match=r"^time must be a number or a datetime for this monoid, got 'a' and 'b'"):
         answer(monoids.time_weighted_mean(), [1, 2], ["a", "b"], ("a", "b"))

@@ -51,7 +51,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_results(structure: Structure, name: str) -> None:
-    """An empty window gives 0 for sum and count and None for the rest, before and after it held something."""
+    """An empty window returns 0 for sum and count and None for the rest, before and after it had entries."""
     make, empty = EMPTY[name]
     window = structure.window(make())
     assert window.query() == empty and type(window.query()) is type(empty)
@@ -63,7 +63,7 @@ def test_empty_results(structure: Structure, name: str) -> None:
 
 
 def test_simple_results(structure: Structure) -> None:
-    """Each built-in gives what its name says, as a plain Python value."""
+    """Each built-in returns what its name says, as a plain Python value."""
     expected = [
         (monoids.sum(), 10),
         (monoids.count(), 4),
@@ -171,7 +171,7 @@ def test_a_long_run_of_huge_sums(structure: Structure) -> None:
 
 
 def test_overflow_in_a_slide(structure: Structure) -> None:
-    """A result that does not fit stops a slide; its round stays done, and the next slide goes on from there."""
+    """A result that does not fit stops a slide; its round stays done, and the next slide continues from there."""
     window = structure.window(monoids.sum())
     with pytest.raises(SlideError) as caught:
         window.slide([1, 2, 3, 4], [HIGH, -1, 2, 5], count=3)
@@ -274,7 +274,7 @@ def test_dtype_decides_before_the_first_value(structure: Structure, name: str) -
 
 
 def test_slides_give_arrays_of_the_kind(structure: Structure) -> None:
-    """slide gives int64, float64 or object arrays, and plain Python values at the end."""
+    """slide returns int64, float64 or object arrays, and plain Python values at the end."""
     times = [1, 2, 3]
     assert structure.window(monoids.sum()).slide(times, [1, 2, 3], count=2).dtype == np.int64
     assert structure.window(monoids.sum()).slide(times, [0.5, 2, 3], count=2).dtype == np.float64
@@ -360,7 +360,7 @@ def test_bloom_has_few_false_positives() -> None:
 
 
 def test_bloom_takes_strings(structure: Structure) -> None:
-    """Strings and numbers are told apart, and a filter that was asked for does not change afterwards."""
+    """Strings and numbers differ, and a returned filter does not change afterwards."""
     window = holding(structure, monoids.bloom(), "ada", "grace")
     seen = window.query()
     assert "ada" in seen and "grace" in seen and "alan" not in seen

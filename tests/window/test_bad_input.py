@@ -69,7 +69,7 @@ BAD_TIMES = [
 
 @pytest.mark.parametrize("time, error, shown", BAD_TIMES, ids=repr)
 def test_bad_times_in_an_int_window(structure: Structure, time: Any, error: Any, shown: str) -> None:
-    """Whatever is no int64 is refused as a time by every call that takes one."""
+    """Every call that takes a time raises for one that is not an int64."""
     window = filled(structure)
     before = snapshot(window)
     refuses(lambda: window.insert(time, 1), error, "time", shown)
@@ -151,7 +151,7 @@ def test_a_batch_mixes_no_kinds_either(structure: Structure) -> None:
 
 @pytest.mark.parametrize("value", [1.5, None, "1", 2**63, -(2**63) - 1, NAN, [1]], ids=repr)
 def test_bad_values_in_an_int_window(structure: Structure, value: Any) -> None:
-    """Whatever is no int64 is refused as a value."""
+    """A value that is not an int64 raises."""
     window = filled(structure)
     before = snapshot(window)
     error = (ArgumentError, KindError)
@@ -163,7 +163,7 @@ def test_bad_values_in_an_int_window(structure: Structure, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, "1", [1]], ids=repr)
 def test_bad_values_in_a_float_window(structure: Structure, value: Any) -> None:
-    """Whatever is no number is refused by a float window with KindError."""
+    """A float window raises KindError for a value that is not a number."""
     window = structure.window(monoids.sum())
     window.insert(1, 0.5)
     refuses(lambda: window.insert(9, value), KindError, "value", repr(value))
@@ -234,7 +234,7 @@ def test_unknown_structure(name: str) -> None:
 
 @pytest.mark.parametrize("given", [None, 4, ["paper"]], ids=repr)
 def test_structure_of_a_wrong_type(given: Any) -> None:
-    """A structure that is no string is refused."""
+    """A structure that is not a string raises."""
     refuses(
         lambda: Window(monoids.sum(), structure=given),
         (ArgumentError, KindError),
@@ -345,9 +345,9 @@ def test_ranges_where_there_are_none(structure: Structure) -> None:
     if structure.ranges:
         assert window.query(2, 5) == 100
     else:
-        refuses(lambda: window.query(2, 5), UnsupportedError, "query")
-        refuses(lambda: window.query(2), UnsupportedError, "query")
-        refuses(lambda: window.query(stop=5), UnsupportedError, "query")
+        refuses(lambda: window.query(2, 5), UnsupportedError, "range queries")
+        refuses(lambda: window.query(2), UnsupportedError, "range queries")
+        refuses(lambda: window.query(stop=5), UnsupportedError, "range queries")
     assert window.query(None, None) == 190
 
 

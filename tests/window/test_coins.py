@@ -167,7 +167,7 @@ def test_nodes_of_an_empty_tree(tree: Structure) -> None:
 
 
 def test_only_trees_have_nodes_and_spend_coins(structure: Structure) -> None:
-    """nodes() of a structure that is no tree raises, and its spent stays 0."""
+    """nodes() of a structure without nodes raises, and its spent stays 0."""
     window = structure.window(monoids.sum())
     window.insert_many(range(50), [1] * 50)
     window.evict_until(30)

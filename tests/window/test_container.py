@@ -47,7 +47,7 @@ def test_times_and_items_in_both_directions(structure: Structure) -> None:
 
 
 def test_items_are_lowered(structure: Structure) -> None:
-    """items gives the lowered aggregate of each time."""
+    """items returns the lowered aggregate of each time."""
     window = structure.window(bracket_monoid())
     window.insert_many([1, 2, 2], list("abc"))
     assert list(window.items()) == [(1, "<a>"), (2, "<bc>")] and window.query() == "<abc>"
@@ -86,7 +86,7 @@ def test_an_iterator_outlives_its_window(structure: Structure) -> None:
 
 
 def test_queries_do_not_disturb_iteration(structure: Structure) -> None:
-    """Asking is no change."""
+    """Queries do not count as changes."""
     window = filled(structure)
     seen = []
     for time in window:
@@ -184,7 +184,7 @@ def test_properties(structure: Structure) -> None:
 
 
 def test_default_arity() -> None:
-    """Trees have min_arity 4 unless told otherwise."""
+    """Trees have min_arity 4 by default."""
     assert Window(monoids.sum(), structure="paper").min_arity == 4
     assert Window(monoids.sum(), structure="classic").min_arity == 4
 

@@ -53,7 +53,7 @@ class Run:
         self.query_with_failures()
 
     def query_with_failures(self) -> None:
-        """A query that fails at its first combine, its second and so on goes on to give the right answer.
+        """A query that failed at its first combine, its second and so on returns the right result when repeated.
 
         Nothing looks at the window before it: a structure that repairs its aggregates lazily does all of it here.
         """
@@ -162,7 +162,7 @@ def slid(structure: Structure, at: str = "combine") -> tuple[Window, Oracle, Fus
 @pytest.mark.parametrize("limit", [{"count": 7}, {"count": 9}, {"size": 6}, {"size": 40}], ids=str)
 @pytest.mark.parametrize("at", ["combine", "lift", "lower"])
 def test_slide_stops_after_the_last_whole_round(structure: Structure, limit: dict[str, int], at: str) -> None:
-    """A round that fails is undone; SlideError says which one, gives the results before it, and the cause."""
+    """A round that fails is undone; SlideError has its number, the results before it, and the cause."""
     times = [20, 22, 23, 23, 25, 26, 31] if structure.in_order else [20, 25, 18, 25, 31, 14, 22]
     values = list("ABCDEFG")
     expected = slid(structure)[1].slide(times, values, **limit)

@@ -157,7 +157,7 @@ def test_the_table_in_the_documentation_is_that_of_the_code() -> None:
 
 
 def test_the_pictures_in_the_documentation_are_those_of_the_code() -> None:
-    """docs/pictures holds what drawing the trees gives today."""
+    """docs/pictures has the current drawings of the trees."""
     namespace: dict[str, object] = {"__name__": "pictures"}
     exec(compile((ROOT / "docs" / "pictures" / "draw.py").read_text(), "draw.py", "exec"), namespace)
     for name, picture in namespace["pictures"]().items():  # type: ignore[operator]

@@ -77,7 +77,7 @@ def test_there_are_as_many_permutations_as_the_lemma_says(m: int, d: int) -> Non
 
 
 def test_sorting_meets_the_lower_bound() -> None:
-    """Sorting takes O(m log d) combines in all, which is what the lower bound asks for at least."""
+    """Sorting takes O(m log d) combines in all, which is the lower bound."""
     m, mu = 2**12, 2
     for d in (0, 1, 4, 16, 64, 256, 1024):
         window = Window(monoids.first(), structure="paper", min_arity=mu)

@@ -29,7 +29,7 @@ OUTER: dict[str, Callable[[Window], Any]] = {
 
 
 class Meddler:
-    """A concatenation that, once told to, uses its window from inside one callback."""
+    """A concatenation that can be set to use its window from inside one callback."""
 
     def __init__(self, structure: Structure, where: str) -> None:
         self.act: Callable[[Window], Any] | None = None
@@ -69,7 +69,7 @@ def test_use_from_a_callback_is_refused(structure: Structure, inner: str, where:
 
 
 def test_a_callback_may_catch_the_refusal(structure: Structure) -> None:
-    """A callback that catches the refusal goes on, and so does the operation around it."""
+    """A callback that catches the error continues, and so does the operation around it."""
     meddler = Meddler(structure, "combine")
     caught = []
 

@@ -79,7 +79,7 @@ def test_columns_of_other_kinds_are_refused_by_the_core(structure: Structure) ->
 
 
 def test_threads_decide_kinds_one_after_the_other(structure: Structure) -> None:
-    """Two threads whose first batches differ in kind: one decides, the other is told."""
+    """Two threads whose first batches differ in kind: one determines the kinds, the other raises."""
     for _ in range(20):
         window, errors = total(structure), []
         start = threading.Barrier(2)
@@ -101,7 +101,7 @@ def test_threads_decide_kinds_one_after_the_other(structure: Structure) -> None:
 
 
 def test_a_pickle_keeps_times_in_two_parts(structure: Structure) -> None:
-    """Values of one time that stand beside each other in a structure are one entry in a pickle."""
+    """Values of one time in several elements of a structure are one entry in a pickle."""
     big = 2**62 + 2**61
     window = total(structure)
     window.insert(1, 5)
@@ -148,7 +148,7 @@ def test_naive_and_aware_columns_do_not_mix(structure: Structure, column) -> Non
     assert window.oldest == AWARE and AWARE in window
     window.insert_many(column, [3])
     assert window.query() == 5
-    with pytest.raises(KindError, match="no time zone"):
+    with pytest.raises(KindError, match="without a time zone"):
         window.insert(NAIVE, 1)
 
 
@@ -258,14 +258,14 @@ def test_a_size_beyond_all_times_drops_nothing(structure: Structure, times, size
 
 
 def test_a_very_long_timedelta_drops_nothing(structure: Structure) -> None:
-    """A timedelta too long for the window's ticks is no short one."""
+    """A timedelta too long for the window's ticks does not wrap around."""
     times = [datetime(2020, 1, 1), datetime(2020, 1, 3)]
     for size in (timedelta(days=213503983), timedelta.max):
         assert list(total(structure).slide(times, [1, 10], size=size)) == [1, 11]
 
 
 def test_times_are_listed_without_lowering_values(structure: Structure) -> None:
-    """Iterating over times asks nothing of the monoid."""
+    """Iterating over times does not call the monoid."""
 
     def refuse(state: str) -> str:
         raise Boom
@@ -305,7 +305,7 @@ def test_nan_equals_itself_in_windows(structure: Structure) -> None:
 
 
 def test_monoids_with_other_identities_differ() -> None:
-    """What an empty window gives is part of what a monoid is."""
+    """Monoids with different results for an empty window differ."""
     assert Monoid(identity=0, combine=max) != Monoid(identity=-5, combine=max)
 
 
@@ -348,7 +348,7 @@ def test_truth_and_large_numbers_are_taken_as_python_does(structure: Structure, 
 
 @pytest.mark.parametrize("time", [np.timedelta64(5, "s"), np.array([1, 2])], ids=repr)
 def test_what_numpy_calls_a_number_and_is_none(structure: Structure, time) -> None:
-    """A timedelta64 is ordered, and so an object; an array is no time."""
+    """A timedelta64 is ordered, and so an object; an array is not a time."""
     window = total(structure)
     if isinstance(time, np.ndarray):
         with pytest.raises(KindError, match="time"):
@@ -370,7 +370,7 @@ def test_instants_that_could_not_be_shown_are_refused(structure: Structure) -> N
 
 
 def test_messages_stay_short_and_on_one_line(structure: Structure) -> None:
-    """Whatever was given, its name in a message is short and has no line breaks."""
+    """A value in a message is short and has no line breaks."""
 
     class Loud:
         def __repr__(self) -> str:

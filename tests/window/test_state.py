@@ -37,7 +37,7 @@ def filled(window: Window, time=TIMES["int"], rows: int = 200) -> Window:
 
 @pytest.mark.parametrize("kind", TIMES)
 def test_every_kind_of_time_comes_back(structure: Structure, kind: str) -> None:
-    """Times come back as what they were given as."""
+    """Times are returned in the type in which they were inserted."""
     window = filled(structure.window(monoids.sum()), TIMES[kind])
     twin = Window.from_bytes(window.to_bytes())
     twin.check_invariants()
@@ -79,7 +79,7 @@ def test_wide_entries_come_back(structure: Structure) -> None:
 
 
 def test_empty_windows_come_back(structure: Structure) -> None:
-    """A window that never held anything stays undecided; one that was emptied keeps its kinds."""
+    """A window that never had entries has no kinds; one that was emptied keeps its kinds."""
     window = structure.window(monoids.sum())
     assert Window.from_bytes(window.to_bytes())._kinds is None
     window.insert(1.5, 2)
@@ -89,7 +89,7 @@ def test_empty_windows_come_back(structure: Structure) -> None:
 
 
 def test_objects_ask_for_permission() -> None:
-    """Python states are pickled, and loading them says so and asks."""
+    """Python states are pickled, and loading them requires allow_pickle=True."""
     text = Monoid(identity="", combine=lambda a, b: a + b, name="text", version="1")
     window = Window(text)
     window.insert_many([1, 2], ["a", "b"])
@@ -135,7 +135,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"SASH", b"\x80\x04N.", bytes(100), b"PAR1" + bytes(50)], ids=repr)
 def test_foreign_bytes_are_refused(data: bytes) -> None:
-    """What is no state is said to be none."""
+    """Bytes that are not a state raise."""
     with pytest.raises(CorruptStateError):
         Window.from_bytes(data)
 
@@ -211,7 +211,7 @@ def test_forged_states_never_build_a_wrong_window(name: str) -> None:
     ids=str,
 )
 def test_forged_headers(change: dict) -> None:
-    """A header that asks for what there is not is refused, whatever its check sum."""
+    """An invalid header raises, also with a valid checksum."""
     data = small().to_bytes()
     (length,) = struct.unpack_from("<I", data, 6)
     header = {**json.loads(data[10 : 10 + length]), **change}

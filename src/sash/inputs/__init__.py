@@ -1,1 +1,1 @@
-"""Rows, records, batches and tables as the core takes them."""
+"""Conversion of rows, records, batches and tables to the columns that the core reads."""

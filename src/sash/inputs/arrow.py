@@ -1,17 +1,22 @@
-"""Tables on their way into the rolling engines and out again: pandas, polars, Arrow and dicts, all as Arrow."""
+"""Conversion of tables for the rolling engines: pandas, polars, Arrow and dicts to Arrow, and back."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sash import _core
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.compute import Expression
+
+    from sash import _core
 
 
 def pyarrow() -> Any:
-    """Give pyarrow, or say how to get it."""
+    """Return the pyarrow module, or raise if it is not installed."""
     try:
         import pyarrow
     except ImportError as error:
@@ -19,63 +24,70 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def table_of(given: Any, argument: str) -> tuple[Any, Callable[[Any, bool], Any]]:
-    """Give a table as Arrow's, and the way back to the kind it was given as.
+def table_of(data: Any, argument: str) -> tuple["pa.Table", Callable[["pa.Table", bool], Any]]:
+    """Return a table as an Arrow table, and the function that converts results back to its type.
 
-    The way back takes a table and whether its rows are those that were given, which then keep their index.
+    That function takes a table and whether its rows are those of the input, which then keep their index.
     """
     pa = pyarrow()
-    if isinstance(given, pa.Table):
-        return given, _same
-    if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given]), _same
-    if isinstance(given, dict):
-        return pa.table(given), _same
-    module = type(given).__module__.split(".")[0]
-    if module == "pandas" and hasattr(given, "columns"):
+    if isinstance(data, pa.Table):
+        return data, _same
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data]), _same
+    if isinstance(data, dict):
+        return pa.table(data), _same
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas" and hasattr(data, "columns"):
 
         def to_pandas(table: Any, same_rows: bool) -> Any:
-            return table.to_pandas().set_index(given.index) if same_rows else table.to_pandas()
+            return table.to_pandas().set_index(data.index) if same_rows else table.to_pandas()
 
-        return pa.Table.from_pandas(given), to_pandas
-    if module == "polars" and hasattr(given, "columns"):
-        return given.to_arrow(), _to_polars
+        return pa.Table.from_pandas(data), to_pandas
+    if module == "polars" and hasattr(data, "columns"):
+        return data.to_arrow(), _to_polars
     raise KindError(
-        f"{argument}: {shown(given)} is no table; give one of pandas, polars or Arrow, or a dict of columns."
+        f"{argument} must be a pandas, polars or Arrow table, or a dict of columns, got {shown(data)}.",
+        argument=argument,
     )
 
 
-def _same(table: Any, same_rows: bool) -> Any:
+def _same(table: "pa.Table", same_rows: bool) -> "pa.Table":
     return table
 
 
-def _to_polars(table: Any, same_rows: bool) -> Any:
+def _to_polars(table: "pa.Table", same_rows: bool) -> Any:
     import polars
 
     return polars.from_arrow(table)
 
 
-def require_columns(table: Any, names: Iterable[str], argument: str) -> None:
-    """Refuse a table that lacks a column."""
+def require_columns(table: "pa.Table", names: Iterable[str], argument: str) -> None:
+    """Raise if a table lacks a column."""
     for name in names:
         if name not in table.column_names:
-            known = ", ".join(table.column_names)
-            raise ArgumentError(f"{argument}: there is no column {shown(name)}; the table has {known}.")
+            columns = ", ".join(table.column_names)
+            raise ArgumentError(
+                f"{argument} must name columns of the table ({columns}), got {shown(name)}.",
+                argument=argument,
+                column=name,
+            )
 
 
-def unit_of(table: Any, name: str) -> str | None:
-    """Give the unit of a column of timestamps, or None where it is one of integers."""
+def unit_of(table: "pa.Table", name: str) -> str | None:
+    """Return the unit of a timestamp column, or None for an integer column."""
     pa = pyarrow()
     kind = table.schema.field(name).type
     if pa.types.is_timestamp(kind):
         return str(kind.unit)
     if pa.types.is_integer(kind):
         return None
-    raise KindError(f"time: the column {shown(name)} holds {kind}; give timestamps or integers.")
+    raise KindError(
+        f"time must be a column of timestamps or integers, got {shown(name)} of {kind}.", argument="time", column=name
+    )
 
 
-def ticks(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Give a column of times as int64, and which of them are null."""
+def ticks(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return a column of times as int64, and the mask of its nulls or None."""
     pa = pyarrow()
     column = table.column(name)
     nulls = np.asarray(column.is_null(), dtype=bool) if column.null_count else None
@@ -85,59 +97,61 @@ def ticks(table: Any, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_] |
     return np.ascontiguousarray(words.to_numpy()), nulls
 
 
-def keys_of(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
-    """Give the key columns by Arrow's C data interface: two capsules, or None twice where there are none."""
+def keys_of(table: "pa.Table", names: Sequence[str]) -> tuple[Any, Any]:
+    """Return the key columns as two capsules of the Arrow C data interface, or None twice if there are none."""
     if not names:
         return None, None
     pa = pyarrow()
-    columns = [_plain_key(table.column(name)) for name in names]
+    columns = [_plain_key(table.column(name), name) for name in names]
     batch = pa.RecordBatch.from_arrays(columns, names=list(names))
     schema, array = batch.__arrow_c_array__()
     return schema, array
 
 
-def _plain_key(column: Any) -> Any:
-    """Give a key column as one array of a type whose bytes say whether two are equal."""
+def _plain_key(column: "pa.ChunkedArray", name: str) -> "pa.Array":
+    """Return a key column as one array of a type whose values are equal if their bytes are."""
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
         raise KindError(
-            "keys: floats are no keys, because NaN and rounding make equal ones differ; give other columns."
+            f"keys must not be floats because of NaN and rounding, got column {shown(name)} of {column.type}.",
+            argument="keys",
+            column=name,
         )
     if str(column.type) in ("string_view", "binary_view"):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
     return one_array(column)
 
 
-def with_columns(table: Any, columns: dict[str, Any]) -> Any:
-    """Give a table with more columns behind its own."""
+def with_columns(table: "pa.Table", columns: dict[str, Any]) -> "pa.Table":
+    """Return a table with columns appended."""
     for name, column in columns.items():
         table = table.append_column(name, column)
     return table
 
 
-def stacked(columns: Sequence[Any]) -> Any:
-    """Give columns one below the other; those of nothing but nulls take the type of the others."""
+def stacked(columns: Sequence["pa.Array"]) -> "pa.ChunkedArray":
+    """Return the concatenation of columns; those of the null type take the type of the others."""
     pa = pyarrow()
     kind = next((column.type for column in columns if not pa.types.is_null(column.type)), pa.null())
     return pa.chunked_array([pa.nulls(len(c), kind) if pa.types.is_null(c.type) else c for c in columns], type=kind)
 
 
-def spread(column: Any, there: NDArray[np.bool_]) -> Any:
-    """Give a column of those rows that are there as one of all rows, null where they are not."""
+def spread(column: "pa.Array", there: NDArray[np.bool_]) -> "pa.Array":
+    """Return a column whose values fill the rows where `there` is true, and null elsewhere."""
     return column.take(pyarrow().array(np.cumsum(there) - 1, mask=~there))
 
 
 def minus(ticks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Give times so much earlier, but none before the first that there is."""
+    """Return times minus a size, clipped at the smallest int64."""
     floor = np.iinfo(np.int64).min
     early = ticks < floor + size
     return np.where(early, floor, ticks - np.where(early, 0, size))
 
 
-def evaluated(table: Any, what: Any) -> Any:
-    """Give a column by its name, or by an expression over the table's columns."""
+def evaluated(table: "pa.Table", what: "str | Expression") -> "pa.ChunkedArray":
+    """Return a column by its name, or the value of an expression over the table's columns."""
     if isinstance(what, str):
         return table.column(what)
     pa = pyarrow()
@@ -147,20 +161,21 @@ def evaluated(table: Any, what: Any) -> Any:
         return dataset.dataset(table).to_table(columns={"value": what}).column("value")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, KeyError) as error:
         raise ArgumentError(
-            f"retract: {shown(what)} cannot be worked out for this table: {shown(error)}; "
-            'give a column of booleans, or an expression such as pc.field("op") == "delete".'
+            f'retract must be a boolean column or an expression such as pc.field("op") == "delete", '
+            f"got {shown(what)}: {shown(error)}.",
+            argument="retract",
         ) from None
 
 
-def times_of(ticks: NDArray[np.int64], kind: Any, nulls: NDArray[np.bool_] | None = None) -> Any:
-    """Give ticks as a column of times."""
+def times_of(ticks: NDArray[np.int64], kind: "pa.DataType", nulls: NDArray[np.bool_] | None = None) -> "pa.Array":
+    """Return ticks as a column of times."""
     pa = pyarrow()
     column = pa.array(ticks, mask=nulls if nulls is not None and nulls.any() else None)
     return column.view(kind) if pa.types.is_timestamp(kind) else column
 
 
-def time_kind(kind: Any) -> Any:
-    """Give the type of times that are made here: that of the column, or int64 where they are integers."""
+def time_kind(kind: "pa.DataType") -> "pa.DataType":
+    """Return the type of result times: that of the time column, or int64 for integers."""
     pa = pyarrow()
     return kind if pa.types.is_timestamp(kind) else pa.int64()
 
@@ -168,13 +183,13 @@ def time_kind(kind: Any) -> Any:
 # --- keys and ids ---------------------------------------------------------------------------------
 
 
-def key_batch(engine: _core.Keyed, table: Any, keys: Sequence[str], seq: int) -> _core.KeyBatch:
+def key_batch(engine: "_core.Keyed", table: "pa.Table", keys: Sequence[str], seq: int) -> "_core.KeyBatch":
     """Return the keys of a table's rows, as an engine numbers them; its first row has the place `seq` in the stream."""
     schema, array = keys_of(table, keys)
     return engine.batch(schema, array, table.num_rows, seq)
 
 
-def anchor_keys(engine: _core.Keyed, anchors: _core.Anchors, kinds: list[Any]) -> list[Any]:
+def anchor_keys(engine: "_core.Keyed", anchors: "_core.Anchors", kinds: list["pa.DataType"]) -> list["pa.Array"]:
     """Return the key columns of anchors."""
     pa = pyarrow()
     places, parts = engine.keys(anchors, [_width(kind) for kind in kinds])
@@ -182,12 +197,12 @@ def anchor_keys(engine: _core.Keyed, anchors: _core.Anchors, kinds: list[Any]) -
     return [_key_column(kind, part).take(at) for kind, part in zip(kinds, parts, strict=True)]
 
 
-def key_kind(kind: Any) -> Any:
-    """Give the type of a key column as it comes out again."""
+def key_kind(kind: "pa.DataType") -> "pa.DataType":
+    """Return the type of a key column in the results."""
     return kind.value_type if pyarrow().types.is_dictionary(kind) else kind
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: "pa.DataType") -> bool:
     is_a = pyarrow().types
     views = str(kind) in ("string_view", "binary_view")
     return bool(
@@ -199,14 +214,14 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def _width(kind: Any) -> int:
+def _width(kind: "pa.DataType") -> int:
     is_a = pyarrow().types
     if _is_text(kind) or is_a.is_null(kind):
         return 0
     return 1 if is_a.is_boolean(kind) else int(kind.bit_width) // 8
 
 
-def _key_column(kind: Any, parts: tuple[bytes, bytes, bytes]) -> Any:
+def _key_column(kind: "pa.DataType", parts: tuple[bytes, bytes, bytes]) -> "pa.Array":
     pa = pyarrow()
     there, values, offsets = parts
     count = len(there)
@@ -222,13 +237,13 @@ def _key_column(kind: Any, parts: tuple[bytes, bytes, bytes]) -> Any:
     return pa.Array.from_buffers(pa.large_binary(), count, buffers).cast(kind)
 
 
-def ids_are_named(kind: Any) -> bool:
-    """Tell whether ids of a type are bytes to the core; all others are numbers."""
+def ids_are_named(kind: "pa.DataType") -> bool:
+    """Return whether the core stores ids of a type as bytes; all others are numbers."""
     return _is_text(kind) or bool(pyarrow().types.is_decimal(kind))
 
 
-def ids_of(column: Any) -> Any:
-    """Give ids as numbers, or as offsets and bytes, that are ordered as the ids are."""
+def ids_of(column: "pa.ChunkedArray") -> Any:
+    """Return ids as numbers, or as offsets and bytes, in the order of the ids."""
     pa = pyarrow()
     kind = column.type
     if pa.types.is_decimal(kind):
@@ -249,22 +264,22 @@ def ids_of(column: Any) -> Any:
         if kind in (pa.date32(), pa.time32("s"), pa.time32("ms")):
             column = column.cast(pa.int32())
         return np.ascontiguousarray(column.cast(pa.int64()).to_numpy())
-    raise KindError(f"id: a column of {kind} identifies nothing; give numbers, text, dates, timestamps or decimals.")
+    raise KindError(f"id must be a column of numbers, text, dates, timestamps or decimals, got {kind}.", argument="id")
 
 
-def one_array(column: Any) -> Any:
-    """Give a column in one piece."""
+def one_array(column: "pa.ChunkedArray") -> "pa.Array":
+    """Return a column as one contiguous array."""
     combined = column.combine_chunks()
     if not hasattr(combined, "chunks"):
         return combined
     return combined.chunk(0) if combined.num_chunks == 1 else pyarrow().concat_arrays(combined.chunks)
 
 
-def _decimal_bytes(column: Any) -> tuple[Any, bytes]:
+def _decimal_bytes(column: "pa.Array") -> tuple[NDArray[np.int64], bytes]:
     width = column.type.byte_width
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8)[
         column.offset * width : (column.offset + len(column)) * width
     ]
-    ordered = raw.reshape(-1, width)[:, ::-1].copy()  # the greatest byte first, and negative ones before
+    ordered = raw.reshape(-1, width)[:, ::-1].copy()  # big-endian with the sign bit flipped sorts as the numbers do
     ordered[:, 0] ^= 0x80
     return np.arange(len(column) + 1, dtype=np.int64) * width, ordered.tobytes()

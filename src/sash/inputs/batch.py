@@ -1,8 +1,8 @@
-"""Batches on their way into the core: times and values as native columns.
+"""Conversion of batches for the core: times and values as native columns.
 
-A column is a contiguous int64 or float64 array, or a list of Python objects. Lists, tuples, iterators, NumPy arrays,
-pandas, polars and Arrow columns are taken. A batch decides the kinds of a window that has none yet, as a whole; nothing
-here changes a window.
+A column is a contiguous int64 or float64 array, or a list of Python objects. Accepts lists, tuples, iterators, NumPy
+arrays, and pandas, polars and Arrow columns. The first batch as a whole determines the kinds of a window; nothing here
+changes a window.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ Column = NDArray[Any] | list[Any] | record.Record
 
 
 def kinds_of(monoid: Monoid, entry: tuple[Any, Any]) -> Kinds:
-    """Give the kinds of a window that starts with this time and value."""
+    """Return the kinds of a window whose first entry has this time and value."""
     time, value = entry
     time_kind, codec = kinds_of_time.kind_of(time)
     if is_record(monoid) and time_kind != "object":
@@ -34,23 +34,23 @@ def kinds_of(monoid: Monoid, entry: tuple[Any, Any]) -> Kinds:
 
 
 def is_record(monoid: Monoid) -> bool:
-    """Tell whether the core runs this monoid as a record, where it has a form for the values."""
+    """Return whether the core runs this monoid as a record, given values of a native kind."""
     return bool(monoid.parts) and not monoid.native
 
 
 def is_struct(monoid: Monoid) -> bool:
-    """Tell whether this is a struct."""
+    """Return whether this is a struct."""
     return monoid.name == "struct" and monoid.built_in
 
 
 def read_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds | None, Column, Column]:
-    """Give a batch as two columns and the kinds they have; no kinds where the batch is empty and decides nothing."""
+    """Return the kinds of a batch and its two columns; None for the kinds of an empty batch in a new window."""
     if is_record(window.monoid):
         return _record_batch(window, times, values)
     monoid = window.monoid
     time_rows = rows_of(times, "times")
     value_rows = record.rows_of_struct(monoid, values) if is_struct(monoid) else rows_of(values, "values")
-    kinds = window._kinds  # after the rows: reading them may have run anybody's code
+    kinds = window._kinds  # after the rows: reading them may have run user code
     _require_flat(time_rows, "times")
     _require_flat(value_rows, "values")
     _require_as_many(len(time_rows), len(value_rows))
@@ -60,14 +60,14 @@ def read_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds |
         time_kind, codec = _time_kind(time_rows)
         kinds = time_kind, codec, _allowed(monoid, time_kind, column_kind(value_rows))
     if monoid.native and kinds[2] != "any" and isinstance(value_rows, list):
-        refuse_row(value_rows, "values", is_there, "is no value; leave the row out", KindError)
+        refuse_row(value_rows, "values", is_there, "not be null", KindError)
     return kinds, _time_column(time_rows, kinds), _value_column(value_rows, kinds[2])
 
 
 def _record_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds | None, Column, Column]:
     layout = window.monoid.layout()
     time_rows, (inputs, rows) = rows_of(times, "times"), record.inputs_of(layout, values)
-    kinds = window._kinds  # after the rows: reading them may have run anybody's code
+    kinds = window._kinds  # after the rows: reading them may have run user code
     _require_flat(time_rows, "times")
     _require_as_many(len(time_rows), rows)
     if not rows:
@@ -82,15 +82,19 @@ def _record_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kind
 
 def _require_as_many(times: int, values: int) -> None:
     if times != values:
-        raise ArgumentError(f"values: {values} values came with {times} times; give as many values as times.")
+        raise ArgumentError(
+            f"values must have as many rows as times, got {values} values and {times} times.", argument="values"
+        )
 
 
-def _require_flat(rows: Any, argument: str) -> None:
+def _require_flat(rows: NDArray[Any] | list[Any], argument: str) -> None:
     if not isinstance(rows, np.ndarray) or rows.ndim == 1:
         return
     pairs = argument == "times" and rows.ndim == 2 and rows.shape[1] == 2 and rows.dtype.kind in "iu"
     if not pairs:
-        raise ArgumentError(f"{argument}: an array of shape {rows.shape} is no column; give one of one dimension.")
+        raise ArgumentError(
+            f"{argument} must be one-dimensional, got an array of shape {rows.shape}.", argument=argument
+        )
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -110,7 +114,7 @@ def _time_kind(rows: NDArray[Any] | list[Any]) -> tuple[str, Instants | None]:
 def _time_column(rows: NDArray[Any] | list[Any], kinds: Kinds) -> Column:
     kind, codec, _ = kinds
     if kind == "int":
-        return integers(rows, "times", "an int, but this window's times are ints; give ints")
+        return integers(rows, "times", "an int, as this window's times are")
     if kind == "float":
         return _float_times(rows)
     if kind == "pair":
@@ -122,10 +126,10 @@ def _time_column(rows: NDArray[Any] | list[Any], kinds: Kinds) -> Column:
 
 
 def _float_times(rows: NDArray[Any] | list[Any]) -> NDArray[Any]:
-    column = reals(rows, "times", "a float, but this window's times are floats; give floats", exact=True)
+    column = reals(rows, "times", "a float, as this window's times are", exact=True)
     missing = np.isnan(column)
     if missing.any():
-        raise ArgumentError(f"times[{int(np.argmax(missing))}]: nan is not a time; give floats that are numbers.")
+        raise ArgumentError(f"times[{int(np.argmax(missing))}] must be a number, got nan.", argument="times")
     return column
 
 
@@ -134,13 +138,15 @@ def _pairs(rows: NDArray[Any] | list[Any]) -> NDArray[Any]:
         for i, row in enumerate(rows):
             if not (isinstance(row, tuple) and len(row) == 2 and all(map(kinds_of_time.is_integer, row))):
                 raise KindError(
-                    f"times[{i}]: {shown(row)} is not a pair of ints, but this window's times are; give pairs."
+                    f"times[{i}] must be a pair of ints, as this window's times are, got {shown(row)}.",
+                    argument="times",
                 )
         flat = integers([part for row in rows for part in row], "times", "an int")
         return flat.reshape(-1, 2)
     if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
         raise KindError(
-            f"times: an array of {rows.dtype} is not one of pairs of ints, but this window's times are pairs."
+            f"times must be pairs of ints, as this window's times are, got an array of {rows.dtype}.",
+            argument="times",
         )
     return integers(rows.reshape(-1), "times", "an int").reshape(-1, 2)
 
@@ -148,7 +154,11 @@ def _pairs(rows: NDArray[Any] | list[Any]) -> NDArray[Any]:
 def _instants(rows: NDArray[Any] | list[Any], codec: Instants) -> NDArray[Any]:
     if isinstance(rows, Aware):
         if not codec.aware:
-            raise KindError(f"times: a column in time zone {rows.zone} came to a window that takes {codec.wanted}.")
+            raise KindError(
+                f"each row of times must be a {codec.wanted}, as this window's times are, "
+                f"got a column in time zone {rows.zone}.",
+                argument="times",
+            )
         return codec.ticks(rows.instants)
     if isinstance(rows, np.ndarray) and rows.dtype.kind == "M" and not codec.aware:
         return codec.ticks(rows)
@@ -159,7 +169,7 @@ def _instants(rows: NDArray[Any] | list[Any], codec: Instants) -> NDArray[Any]:
 
 
 def _allowed(monoid: Monoid, time_kind: str, kind: str) -> str:
-    """Give the kind that the monoid keeps such values as: its own dtype, a native form, or Python objects."""
+    """Return the kind in which the monoid stores such values: its dtype, a native kind, or "object"."""
     native = dict(monoid.native)
     if time_kind == "object" or not native:
         return "object"
@@ -168,14 +178,14 @@ def _allowed(monoid: Monoid, time_kind: str, kind: str) -> str:
         return "any"
     if kind == "object" or kind in native:
         return kind
-    return "float64"  # the only other native kind: ints are floats to it
+    return "float64"  # the only other native kind, to which ints are converted
 
 
 def _value_column(rows: NDArray[Any] | list[Any], kind: str) -> Column:
     if kind == "int64":
-        return integers(rows, "values", "an int, but this window aggregates int64; give ints, or use dtype=float")
+        return integers(rows, "values", record.WANTED_INT)
     if kind == "float64":
-        return reals(rows, "values", "a number; give floats or ints", exact=False)
+        return reals(rows, "values", "a number", exact=False)
     if kind == "any" and isinstance(rows, np.ndarray) and rows.dtype.kind in "if":
         return np.ascontiguousarray(rows, dtype=np.int64 if rows.dtype.kind == "i" else np.float64)
     return objects(rows)

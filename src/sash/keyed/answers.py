@@ -145,7 +145,7 @@ class Answers:
             at += 1 + (kind == "I")
             members.append(member)
         mask = None if there.all() else ~there
-        fields = self.definition.layout.parts[i][3]
+        fields = self.definition.layout.parts[i].fields
         if not fields:
             return pa.array(members[0], mask=mask)
         return pa.StructArray.from_arrays(

@@ -1,11 +1,11 @@
 """The built-in monoids.
 
-Each function gives a `Monoid` that carries its Python definition and, for the core, the parts it is made of. The Python
-definition runs where the core cannot: for times or values that are neither int64 nor float64. `column` names the input
-column where there are several; `dtype` ("int64", "float64", "object") fixes what otherwise the first value decides. A
-monoid that reads two columns takes a pair as its value.
+Each function returns a `Monoid` that carries its Python definition and, for the core, its parts. The Python definition
+runs where the core cannot: for times or values that are neither int64 nor float64. `column` names the input column of a
+table; `dtype` ("int64", "float64", "object") sets the type that the first value would otherwise determine. A monoid
+that reads two columns takes a pair as its value.
 
-Order among floats, wherever one is the largest or smallest: -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
+Floats are ordered -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
 """
 
 from sash.monoids.affine import affine

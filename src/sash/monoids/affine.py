@@ -1,4 +1,4 @@
-"""Affine functions one after the other: what linear recurrences are made of."""
+"""Composition of affine functions, as in linear recurrences."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ def _after(f: tuple[float, float], g: tuple[float, float]) -> tuple[float, float
 
 
 def affine(a: str | None = None, b: str | None = None) -> Monoid:
-    """All functions x -> a*x + b, the oldest applied first, as one such function `(a, b)`; of none: (1.0, 0.0).
+    """Composition of functions x -> a*x + b, oldest applied first, as a pair `(a, b)`; (1.0, 0.0) if empty.
 
     A value is a pair `(a, b)`.
 

@@ -1,7 +1,4 @@
-"""How the built-ins read: values on their way into a state, and the arguments of the built-ins themselves.
-
-Everything here either gives what a monoid can work with or refuses it in one sentence.
-"""
+"""Validation for the built-ins: of the values that they aggregate, and of their own arguments."""
 
 import operator
 from collections.abc import Callable
@@ -18,63 +15,63 @@ NUMBERS = ("int64", "float64")
 
 
 def plain(value: Any) -> Any:
-    """Give a NumPy number as Python's own: NumPy's wrap around silently."""
+    """Return a NumPy number as a Python number, because NumPy's wrap silently, and other values unchanged."""
     number = as_number(value)
     return value if number is None else number
 
 
 def present(value: Any) -> Any:
-    """Give any value but None."""
+    """Return the value, or raise if it is None."""
     if value is None:
-        raise KindError("value: None is no value; leave it out.")
+        raise KindError("value must not be None.", argument="value")
     return plain(value)
 
 
 def summand(value: Any) -> Any:
-    """Give a value that can be added and subtracted."""
+    """Return a value that can be added and subtracted, or raise."""
     if value is None or isinstance(value, (str, bytes)):
-        raise KindError(f"value: {shown(value)} cannot be summed; give a number.")
+        raise KindError(f"value must be a number, got {shown(value)}.", argument="value")
     return plain(value)
 
 
 def real(value: Any) -> float:
-    """Give a number as a float."""
+    """Return a number as a float."""
     try:
         if value is None or isinstance(value, (str, bytes, np.ndarray, np.timedelta64, np.datetime64)):
             raise TypeError
         return float(value)
     except OverflowError:
-        raise ArgumentError(f"value: {shown(value)} does not fit float64; give a smaller number.") from None
+        raise ArgumentError(f"value must fit float64, got {shown(value)}.", argument="value") from None
     except (TypeError, ValueError):
-        raise KindError(f"value: {shown(value)} is not a number; give a float or an int.") from None
+        raise KindError(f"value must be a number, got {shown(value)}.", argument="value") from None
 
 
 def integer(value: Any) -> int:
-    """Give an int, or a bool as one."""
+    """Return an int or a bool as an int."""
     if isinstance(value, (bool, np.bool_)) or is_integer(value):
         return int(value)
-    raise KindError(f"value: {shown(value)} is not an int; give an int.")
+    raise KindError(f"value must be an int, got {shown(value)}.", argument="value")
 
 
 def truth(value: Any) -> bool:
-    """Tell whether a value counts as true; NaN does, as everywhere in Python."""
+    """Return the truth value of a value. NaN is true, as everywhere in Python."""
     if value is None:
-        raise KindError("value: None is no value; leave it out.")
+        raise KindError("value must not be None.", argument="value")
     try:
         return bool(value)
     except (TypeError, ValueError):
-        raise KindError(f"value: {shown(value)} is neither true nor false; give a bool or a number.") from None
+        raise KindError(f"value must be a bool or a number, got {shown(value)}.", argument="value") from None
 
 
 def pair(value: Any, wanted: str) -> tuple[Any, Any]:
-    """Give the two values of a monoid that reads two columns; `wanted` says which."""
+    """Return the two values of a monoid that reads two columns; `wanted` names them."""
     if not isinstance(value, (tuple, list)) or len(value) != 2 or value[0] is None or value[1] is None:
-        raise KindError(f"value: {shown(value)} is no pair; give a tuple ({wanted}).")
+        raise KindError(f"value must be a pair ({wanted}), got {shown(value)}.", argument="value")
     return plain(value[0]), plain(value[1])
 
 
 def real_pair(wanted: str, value: Any) -> tuple[float, float]:
-    """Give the two values as floats."""
+    """Return the two values as floats."""
     a, b = pair(value, wanted)
     return real(a), real(b)
 
@@ -98,36 +95,50 @@ def add_all(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def checked_dtype(dtype: Any) -> str | None:
-    """Give the name of a dtype that a window can be held to."""
+    """Return the name of a dtype that a window supports."""
     if dtype is None:
         return None
     try:
         name = "object" if dtype is object else np.dtype(dtype).name
-    except Exception:  # NumPy reads texts as a little language, and fails in many ways
+    except Exception:  # NumPy parses strings as a small language, and fails in many ways
         name = None
     if name not in ("int64", "float64", "object"):
-        raise ArgumentError(f'dtype: {shown(dtype)} is not known; give "int64", "float64", "object" or None.')
+        raise ArgumentError(
+            f'dtype must be "int64", "float64", "object" or None, got {shown(dtype)}.', argument="dtype"
+        )
     return name
 
 
 def checked_int(argument: str, value: Any, least: int, most: int | None = None) -> int:
-    """Give an int within its range."""
-    wanted = f"give an int of at least {least}" if most is None else f"give an int from {least} to {most}"
+    """Return an int within its range, or raise."""
+    wanted = f"an int of at least {least}" if most is None else f"an int from {least} to {most}"
     if not is_integer(value):
-        raise KindError(f"{argument}: {shown(value)} is not an int; {wanted}.")
+        raise KindError(f"{argument} must be {wanted}, got {shown(value)}.", argument=argument)
     if value < least or (most is not None and value > most):
-        raise ArgumentError(f"{argument}: {shown(value)} is out of range; {wanted}.")
+        raise ArgumentError(f"{argument} must be {wanted}, got {shown(value)}.", argument=argument)
     return int(value)
 
 
+def checked_share(argument: str, value: Any) -> float:
+    """Return a number from 0 to 1 as a float, or raise."""
+    number = as_number(value)
+    if number is None or isinstance(value, bool):
+        raise KindError(f"{argument} must be a number from 0 to 1, got {shown(value)}.", argument=argument)
+    if not 0 <= number <= 1:
+        raise ArgumentError(f"{argument} must be a number from 0 to 1, got {shown(value)}.", argument=argument)
+    return float(number)
+
+
 def named(**columns: str | None) -> tuple[tuple[str, Any], ...]:
-    """Give the columns of a monoid that reads several as its arguments: all of them are named, or none."""
+    """Return the columns of a monoid that reads several as its arguments: all of them are named, or none."""
     for argument, column in columns.items():
         if column is not None and not isinstance(column, str):
-            raise KindError(f"{argument}: {shown(column)} is no name of a column; give a str or None.")
-    given = {argument: column for argument, column in columns.items() if column is not None}
-    if given and len(given) < len(columns):
-        missing = next(argument for argument in columns if argument not in given)
-        argument, column = next(iter(given.items()))
-        raise ArgumentError(f"{missing}: None came with {argument}={shown(column)}; name both columns or neither.")
-    return tuple(given.items())
+            raise KindError(f"{argument} must be a column name or None, got {shown(column)}.", argument=argument)
+    names = {argument: column for argument, column in columns.items() if column is not None}
+    if names and len(names) < len(columns):
+        missing = next(argument for argument in columns if argument not in names)
+        argument, column = next(iter(names.items()))
+        raise ArgumentError(
+            f"{missing} must be a column name if {argument}={shown(column)} is one, got None.", argument=missing
+        )
+    return tuple(names.items())

@@ -1,4 +1,4 @@
-"""Bits and truths: bit_and, bit_or, bit_xor of ints; all and any of what is true or false."""
+"""Bitwise and logical operators: bit_and, bit_or, bit_xor of ints; all and any of truth values."""
 
 import operator
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def _logical(
 
 
 def bit_and(column: str | None = None) -> Monoid:
-    """The bits that are set in every int; of none: None.
+    """Bitwise AND of the ints; None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.bit_and()).slide([1, 2], [0b110, 0b011], size=9, at="end")
@@ -34,17 +34,17 @@ def bit_and(column: str | None = None) -> Monoid:
 
 
 def bit_or(column: str | None = None) -> Monoid:
-    """The bits that are set in any int; of none: None."""
+    """Bitwise OR of the ints; None if empty."""
     return _logical("bit_or", operator.or_, integer, "int", column)
 
 
 def bit_xor(column: str | None = None) -> Monoid:
-    """The bits that are set in an odd number of the ints; of none: None."""
+    """Bitwise XOR of the ints; None if empty."""
     return _logical("bit_xor", operator.xor, integer, "int", column)
 
 
 def all(column: str | None = None) -> Monoid:
-    """Whether every value is true; of none: None, as in SQL.
+    """Whether all values are true; None if empty, as in SQL.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.all()).slide([1, 2, 3], [1, 1, 0], count=2).tolist()
@@ -54,5 +54,5 @@ def all(column: str | None = None) -> Monoid:
 
 
 def any(column: str | None = None) -> Monoid:
-    """Whether some value is true; of none: None, as in SQL."""
+    """Whether any value is true; None if empty, as in SQL."""
     return _logical("any", operator.or_, truth, "truth", column)

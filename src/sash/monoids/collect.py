@@ -1,7 +1,8 @@
-"""What keeps every value: exact distinct counts and quantiles, lists, sets and joined strings.
+"""Aggregates that keep every value: exact distinct counts and quantiles, lists, sets and joined strings.
 
-These run in Python, and their states grow with the window; `hyperloglog`, `theta`, `cpc` and `kll` are the bounded
-ways to much the same. States are immutable and share what they can. Each docstring names what a combine costs.
+These run in Python, and their states grow with the window; `hyperloglog`, `theta`, `cpc` and `kll` are approximate
+alternatives of bounded size. States are immutable and share memory where possible. Each docstring has the cost of a
+combine.
 """
 
 import math
@@ -12,16 +13,15 @@ from typing import Any, Union
 
 import numpy as np
 
-from sash.errors import ArgumentError, KindError, shown
+from sash.errors import KindError, shown
 from sash.monoid import Monoid
-from sash.monoids.arguments import present, real
-from sash.times import as_number
+from sash.monoids.arguments import checked_share, present, real
 
 # --- sets -----------------------------------------------------------------------------------------
 
 
 class NotANumber:
-    """What stands for every NaN in a set: the class itself, which pickles as a name and so stays one."""
+    """The stand-in for every NaN in a set: the class itself, which pickles by name and so stays unique."""
 
 
 def _member(value: Any) -> frozenset[Any]:
@@ -31,16 +31,16 @@ def _member(value: Any) -> frozenset[Any]:
     try:
         return frozenset((own,))
     except TypeError:
-        raise KindError(f"value: {shown(value)} cannot be put in a set; give a value that can be hashed.") from None
+        raise KindError(f"value must be hashable, got {shown(value)}.", argument="value") from None
 
 
 def _own(value: Any) -> Any:
-    """Give any value but None, with Python's own numbers for NumPy's, and a bool as itself."""
+    """Return the value with NumPy numbers as Python numbers and bools unchanged, or raise if it is None."""
     return bool(value) if isinstance(value, bool | np.bool_) else present(value)
 
 
 def _union(a: frozenset[Any], b: frozenset[Any]) -> frozenset[Any]:
-    """Join two sets, and share the first where it holds all of the second already."""
+    """Return the union of two sets, which is the first itself if it contains the second."""
     return a if len(b) <= len(a) and b <= a else a | b
 
 
@@ -49,10 +49,10 @@ def _elements(state: frozenset[Any]) -> set[Any]:
 
 
 def distinct(column: str | None = None) -> Monoid:
-    """How many different values there are, exactly; of none: 0.
+    """Exact number of distinct values; 0 if empty.
 
-    A combine is O(distinct values of both). Values are the same where Python calls them equal (1, 1.0 and True are),
-    and every NaN is one value.
+    A combine is O(distinct values of both). Values are the same if they are equal in Python, as 1, 1.0 and True are,
+    and all NaNs are the same value.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.distinct()).slide([1, 2, 3], ["a", "b", "a"], size=9, at="end")
@@ -70,9 +70,9 @@ def distinct(column: str | None = None) -> Monoid:
 
 
 def collect_set(column: str | None = None) -> Monoid:
-    """The different values as a `set`, of equal ones the first to appear; of none: an empty set.
+    """The distinct values as a `set`, the first to appear of equal ones; an empty set if empty.
 
-    A combine is O(distinct values of both), as is a result. Every NaN is one value.
+    A combine is O(distinct values of both), as is a result. All NaNs are the same value.
     """
     return Monoid(
         identity=frozenset(),
@@ -87,13 +87,13 @@ def collect_set(column: str | None = None) -> Monoid:
 
 # --- sequences ------------------------------------------------------------------------------------
 
-_CHUNK = 16  # values that are copied into one tuple rather than linked
+_CHUNK = 16  # up to this many values are copied into one tuple instead of linked
 
 
 class Rope:
-    """Two sequences one after the other, joined in O(1) without copying either.
+    """The concatenation of two sequences, made in O(1) without copying either.
 
-    A sequence is a tuple or a rope. Two of them are equal where their values are, however they were joined, and a rope
+    A sequence is a tuple or a rope. Two sequences are equal if their values are, however they were joined, and a rope
     pickles as the tuple of its values.
 
     >>> rope = Rope(Rope((1, 2), (3,)), (4,))
@@ -108,7 +108,7 @@ class Rope:
         self.right = right
 
     def __iter__(self) -> Iterator[Any]:
-        """Give the values in order, in O(n) and without recursion: a rope may be as deep as it is long."""
+        """Iterate over the values in order, in O(n) and without recursion: a rope may be as deep as it is long."""
         ahead: list[Sequence] = [self]
         while ahead:
             sequence = ahead.pop()
@@ -118,11 +118,11 @@ class Rope:
                 ahead += (sequence.right, sequence.left)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold the same values in the same order."""
+        """Return whether both hold the same values in the same order."""
         return tuple(self) == tuple(other) if isinstance(other, tuple | Rope) else NotImplemented
 
     def __hash__(self) -> int:
-        """Hash as the tuple of the values."""
+        """Return the hash of the tuple of the values."""
         return hash(tuple(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ Sequence = Union[tuple[Any, ...], Rope]  # noqa: UP007, a string above names it
 
 
 def _chain(a: Sequence, b: Sequence) -> Sequence:
-    if not a or not b:  # a rope holds something always, and is true
+    if not a or not b:  # a rope is never empty, and so is true
         return a or b
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) + len(b) <= _CHUNK:
         return a + b
@@ -145,7 +145,7 @@ def _single(value: Any) -> tuple[Any]:
 
 
 def collect_list(column: str | None = None) -> Monoid:
-    """All values as a `list`, oldest first; of none: [].
+    """All values as a `list`, oldest first; [] if empty.
 
     A combine is O(1), a result O(n).
 
@@ -158,7 +158,7 @@ def collect_list(column: str | None = None) -> Monoid:
 
 def _text(value: Any) -> tuple[str]:
     if not isinstance(value, str):
-        raise KindError(f"value: {shown(value)} is not a str; give a str.")
+        raise KindError(f"value must be a str, got {shown(value)}.", argument="value")
     return (value,)
 
 
@@ -167,7 +167,7 @@ def _joined(separator: str, state: Sequence) -> str | None:
 
 
 def string_agg(separator: str = ",", column: str | None = None) -> Monoid:
-    """All strings joined by the separator, oldest first; of none: None.
+    """All strings joined by the separator, oldest first; None if empty.
 
     A combine is O(1), a result O(n).
 
@@ -176,7 +176,7 @@ def string_agg(separator: str = ",", column: str | None = None) -> Monoid:
     'a-b'
     """
     if not isinstance(separator, str):
-        raise KindError(f"separator: {shown(separator)} is not a str; give a str.")
+        raise KindError(f"separator must be a str, got {shown(separator)}.", argument="separator")
     return Monoid(
         identity=(),
         combine=_chain,
@@ -191,7 +191,7 @@ def string_agg(separator: str = ",", column: str | None = None) -> Monoid:
 # --- quantiles ------------------------------------------------------------------------------------
 
 # A state is the sorted values, each as the int64 that sorts as the float does (-0.0 before 0.0, NaN last), in one
-# bytes object: nobody can change it, it compares by content, and its order does not depend on how it was merged.
+# bytes object: it is immutable, compares by content, and does not depend on how it was merged.
 _KEY = np.dtype("<i8")
 _ALL_BUT_SIGN = 2**63 - 1
 
@@ -217,7 +217,7 @@ def _merged(a: bytes, b: bytes) -> bytes:
 
 
 def _interpolated(q: float, state: bytes) -> float | None:
-    """Give the value at rank q * (n - 1), between two ranks by the line through both, rounded as NumPy does."""
+    """Return the value at rank q * (n - 1), interpolated linearly between two ranks, rounded as in NumPy."""
     if not state:
         return None
     place = q * (len(state) // 8 - 1)
@@ -232,27 +232,23 @@ def _interpolated(q: float, state: bytes) -> float | None:
 
 
 def quantile(q: float, column: str | None = None) -> Monoid:
-    """The exact `q`-quantile of numbers, between two values by linear interpolation as NumPy's; of none: None.
+    """Exact `q`-quantile of numbers with linear interpolation, as in NumPy; None if empty.
 
-    A combine is O(n) at about 4 ns a value, a result O(1), and a state 8 bytes a value. Numbers are read as float64.
-    NaN is the largest value: the result is NaN only where it falls on one or next to one.
+    A combine is O(n) at about 4 ns per value, a result O(1), and a state 8 bytes per value. Numbers are converted to
+    float64. NaN is the largest value: the result is NaN only if the quantile falls on a NaN or next to one.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.quantile(0.9)).slide([1, 2, 3], [10, 30, 20], size=9, at="end")
     28.0
     """
-    number = as_number(q)
-    if number is None or isinstance(q, bool):
-        raise KindError(f"q: {shown(q)} is not a number; give one from 0 to 1.")
-    if not 0 <= number <= 1:
-        raise ArgumentError(f"q: {shown(q)} is out of range; give a number from 0 to 1.")
-    return _quantile("quantile", float(number), column, (("q", float(number)),))
+    share = checked_share("q", q)
+    return _quantile("quantile", share, column, (("q", share),))
 
 
 def median(column: str | None = None) -> Monoid:
-    """The exact median of numbers, the mean of the middle two where their count is even; of none: None.
+    """Exact median of numbers, the mean of the middle two if their number is even; None if empty.
 
-    It costs what `quantile` does.
+    The costs are those of `quantile`.
     """
     return _quantile("median", 0.5, column, ())
 

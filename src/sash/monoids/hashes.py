@@ -1,4 +1,4 @@
-"""The hash that sets and sketches are built on: the same in every process, and equal for equal values."""
+"""The hash function of sets and sketches: stable across processes, and equal for equal values."""
 
 import math
 import struct as packing
@@ -13,11 +13,11 @@ from sash.errors import ArgumentError, KindError, shown
 from sash.times import is_integer
 
 WORD = 2**64 - 1
-_MOST_DIGITS = 4000  # Python itself refuses to write out ints that are much longer
+_MOST_DIGITS = 4000  # Python itself does not convert much longer ints to text
 
 
 def stable_hash(value: Any) -> int:
-    """Give 64 bits that depend on the value alone: the same in every process, equal for equal numbers.
+    """Return a 64-bit hash that depends only on the value: stable across processes, equal for equal numbers.
 
     >>> stable_hash(2) == stable_hash(2.0) == stable_hash(Decimal(2)), stable_hash("2") == stable_hash(b"2")
     (True, False)
@@ -35,12 +35,13 @@ def stable_hash(value: Any) -> int:
     if isinstance(value, date) and value == value:  # a datetime is a date, and NaT is not itself
         return hash64(_on_one_clock(value).isoformat().encode(), ord("d"))
     raise KindError(
-        f"value: {shown(value)} has no stable hash; give an int, float, str, bytes, Decimal, date or datetime."
+        f"value must be an int, float, str, bytes, Decimal, date or datetime to be hashed, got {shown(value)}.",
+        argument="value",
     )
 
 
 def mixed(number: int) -> int:
-    """Mix as the core does for int64 (the finaliser of splitmix64)."""
+    """Return the hash of an int64, as in the core: the finalizer of splitmix64."""
     x = (number + 0x9E3779B97F4A7C15) & WORD
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & WORD
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB & WORD
@@ -52,7 +53,8 @@ def _of_int(number: int) -> int:
         return mixed(number)
     if number.bit_length() > 3 * _MOST_DIGITS:
         raise ArgumentError(
-            f"value: an int of {number.bit_length()} bits is too long to be hashed; give a shorter one."
+            f"value must have at most {3 * _MOST_DIGITS} bits to be hashed, got {number.bit_length()} bits.",
+            argument="value",
         )
     return hash64(str(number).encode(), ord("i"))
 
@@ -67,7 +69,9 @@ def _of_decimal(number: Decimal) -> int:
     if not number.is_finite():
         return _of_float(math.nan if number.is_nan() else float(number))
     if number.adjusted() > _MOST_DIGITS:
-        raise ArgumentError(f"value: {shown(number)} is too long to be hashed; give a shorter one.")
+        raise ArgumentError(
+            f"value must have at most {_MOST_DIGITS + 1} digits to be hashed, got {shown(number)}.", argument="value"
+        )
     if number == number.to_integral_value():
         return _of_int(int(number))
     if float(number) == number:
@@ -77,7 +81,7 @@ def _of_decimal(number: Decimal) -> int:
 
 
 def _on_one_clock(moment: date) -> date:
-    """Give instants with a time zone in UTC, so that equal ones look alike."""
+    """Return an aware datetime in UTC, so that equal instants have equal text, and other dates unchanged."""
     if isinstance(moment, datetime) and moment.utcoffset() is not None:
         return moment.astimezone(UTC)
     return moment

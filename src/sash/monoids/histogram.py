@@ -1,4 +1,4 @@
-"""The histogram: how many values fall between given edges."""
+"""The histogram: counts of values between edges."""
 
 import itertools
 import math
@@ -13,18 +13,18 @@ from sash.monoids.arguments import add_all, real
 
 
 def _checked_edges(edges: Any) -> tuple[float, ...]:
-    wanted = "give at least two finite numbers, each larger than the one before"
+    wanted = "edges must be at least two finite numbers in strictly increasing order"
     if isinstance(edges, (str, bytes, dict, set, frozenset)) or not isinstance(edges, Iterable):
-        raise KindError(f"edges: {shown(edges)} is no list of numbers; {wanted}.")
-    given = list(edges)
+        raise KindError(f"{wanted}, got {shown(edges)}.", argument="edges")
+    items = list(edges)
     try:
-        known = tuple(real(edge) for edge in given)
+        numbers = tuple(real(edge) for edge in items)
     except (ArgumentError, KindError):
-        raise KindError(f"edges: {shown(given)} holds what is no number; {wanted}.") from None
-    rising = all(low < high for low, high in itertools.pairwise(known))
-    if len(known) < 2 or not rising or not all(map(math.isfinite, known)):
-        raise ArgumentError(f"edges: {shown(given)} bounds no bins; {wanted}.")
-    return known
+        raise KindError(f"{wanted}, got {shown(items)}.", argument="edges") from None
+    rising = all(low < high for low, high in itertools.pairwise(numbers))
+    if len(numbers) < 2 or not rising or not all(map(math.isfinite, numbers)):
+        raise ArgumentError(f"{wanted}, got {shown(items)}.", argument="edges")
+    return numbers
 
 
 def _counted(edges: tuple[float, ...], value: Any) -> tuple[int, ...]:
@@ -37,24 +37,24 @@ def _counted(edges: tuple[float, ...], value: Any) -> tuple[int, ...]:
 
 
 def histogram(edges: Iterable[float], column: str | None = None) -> Monoid:
-    """How many values lie in each bin between the edges, as a list; of none: zeros.
+    """Number of values in each bin between the edges, as a list; zeros if empty.
 
-    Bins hold their lower edge, and the last one its upper edge too, as in `numpy.histogram`; what lies outside, and
-    NaN, is not counted.
+    Bins include their lower edge, and the last one also its upper edge, as in `numpy.histogram`. Values outside the
+    edges and NaN are not counted.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.histogram([0, 10, 20])).slide([1, 2, 3, 4], [0, 10, 20, 21], size=9, at="end")
     [1, 2]
     """
-    known = _checked_edges(edges)
+    bounds = _checked_edges(edges)
     return Monoid(
-        identity=(0,) * (len(known) - 1),
+        identity=(0,) * (len(bounds) - 1),
         combine=add_all,
-        lift=partial(_counted, known),
+        lift=partial(_counted, bounds),
         lower=list,
         commutative=True,
         name="histogram",
         column=column,
-        arguments=(("edges", known),),
-        parts=(Part("histogram", (Input(column, "float"),), known),),
+        arguments=(("edges", bounds),),
+        parts=(Part("histogram", (Input(column, "float"),), bounds),),
     )

@@ -1,4 +1,4 @@
-"""Moments: variance, skewness, kurtosis, covariance and what follows from them, and the geometric mean.
+"""Moments: variance, skewness, kurtosis, covariance, correlation, regression, and the geometric mean.
 
 States hold the count, the means and the sums of powers of the differences from them. Two states are merged by the
 pairwise formulas of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract two large sums.
@@ -19,7 +19,7 @@ _Moments = tuple[int, float, float, float, float]  # n, mean, and the sums of sq
 
 def _alone(value: Any) -> tuple[int, float, float]:
     number = real(value)
-    return 1, number, number - number  # NaN where it is not finite, and so is every sum that it goes into
+    return 1, number, number - number  # NaN if it is not finite, and so is every sum that includes it
 
 
 def _merged(a: tuple[int, float, float], b: tuple[int, float, float]) -> tuple[int, float, float]:
@@ -57,7 +57,7 @@ def _spread(name: str, column: str | None, ddof: int) -> Monoid:
 
 
 def variance(column: str | None = None, *, ddof: int = 1) -> Monoid:
-    """Variance, with n - ddof for a divisor; None where there are not more than `ddof` values.
+    """Variance with divisor n - ddof; None for `ddof` values or fewer.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.variance()).slide([1, 2, 3], [1, 2, 6], size=9, at="end")
@@ -67,7 +67,7 @@ def variance(column: str | None = None, *, ddof: int = 1) -> Monoid:
 
 
 def std(column: str | None = None, *, ddof: int = 1) -> Monoid:
-    """Standard deviation, the root of the variance; None where there are not more than `ddof` values."""
+    """Standard deviation, the square root of the variance; None for `ddof` values or fewer."""
     return _spread("std", column, ddof)
 
 
@@ -85,7 +85,7 @@ def _merged_to_fourth(a: _Moments, b: _Moments) -> _Moments:
     (na, mean_a, a2, a3, a4), (nb, mean_b, b2, b3, b4) = a, b
     n, d = na + nb, mean_b - mean_a
     p, q = na / n, nb / n
-    between = d * d * (na * q)  # what the distance of the means adds to the squares
+    between = d * d * (na * q)  # the contribution of the distance between the means
     squares = a2 + b2 + between
     cubes = a3 + b3 + between * d * (p - q) + 3.0 * d * (p * b2 - q * a2)
     fourths = (
@@ -117,7 +117,7 @@ def _kurtosis_of(state: _Moments) -> float | None:
 
 
 def skewness(column: str | None = None) -> Monoid:
-    """Skewness of the values as a population, m3 / m2**1.5; NaN where all are equal, of none: None.
+    """Population skewness, m3 / m2**1.5; NaN if all values are equal, None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.skewness()).slide([1, 2, 3], [1, 2, 3], size=9, at="end")
@@ -127,7 +127,7 @@ def skewness(column: str | None = None) -> Monoid:
 
 
 def kurtosis(column: str | None = None) -> Monoid:
-    """Excess kurtosis of the values as a population, m4 / m2**2 - 3; NaN where all are equal, of none: None."""
+    """Population excess kurtosis, m4 / m2**2 - 3; NaN if all values are equal, None if empty."""
     return _shape("kurtosis", _kurtosis_of, column)
 
 
@@ -158,7 +158,7 @@ class _Joint(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """The straight line y = slope * x + intercept with the least squares."""
+    """The least-squares line y = slope * x + intercept."""
 
     slope: float
     intercept: float
@@ -227,20 +227,20 @@ def _joint(name: str, lower: Any, x: str | None, y: str | None, ddof: int | None
 
 
 def covariance(x: str | None = None, y: str | None = None, *, ddof: int = 1) -> Monoid:
-    """Covariance of pairs `(x, y)`, with n - ddof for a divisor; None where there are not more than `ddof` pairs."""
+    """Covariance of pairs `(x, y)` with divisor n - ddof; None for `ddof` pairs or fewer."""
     ddof = checked_int("ddof", ddof, 0)
     return _joint("covariance", partial(_covariance_of, ddof), x, y, ddof)
 
 
 def correlation(x: str | None = None, y: str | None = None) -> Monoid:
-    """Pearson's correlation of pairs `(x, y)`; NaN where x or y does not vary, of less than two: None."""
+    """Pearson correlation of pairs `(x, y)`; NaN if x or y is constant, None for fewer than two pairs."""
     return _joint("correlation", _correlation_of, x, y)
 
 
 def regression(x: str | None = None, y: str | None = None) -> Monoid:
-    """Straight line through pairs `(x, y)` as `Regression(slope, intercept)`; of less than two: None.
+    """Least-squares line of pairs `(x, y)` as `Regression(slope, intercept)`; None for fewer than two pairs.
 
-    Both are NaN where x does not vary.
+    Both are NaN if x is constant.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.regression()).slide([1, 2, 3], [(0, 1.0), (1, 3.0), (2, 5.0)], size=9, at="end")
@@ -255,7 +255,7 @@ def regression(x: str | None = None, y: str | None = None) -> Monoid:
 def _log(value: Any) -> tuple[float, int]:
     number = real(value)
     if number < 0:
-        raise ArgumentError(f"value: {shown(value)} has no geometric mean; give a number that is not negative.")
+        raise ArgumentError(f"value must not be negative for a geometric mean, got {shown(value)}.", argument="value")
     return (math.log(number) if number else -math.inf), 1
 
 
@@ -269,7 +269,7 @@ def _exp_mean(state: tuple[float, int]) -> float | None:
 
 
 def geomean(column: str | None = None) -> Monoid:
-    """Geometric mean of values that are not negative; of none: None. A zero makes it 0.0."""
+    """Geometric mean of non-negative values, 0.0 if one is 0; None if empty."""
     return Monoid(
         identity=(0.0, 0),
         combine=add_all,

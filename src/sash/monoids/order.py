@@ -1,6 +1,6 @@
-"""What goes by order: by the order of values (min, max, top_k ...) or by the order of time (first, last, delta ...).
+"""Aggregates by the order of values (min, max, top_k ...) or of time (first, last, delta ...).
 
-Order among floats, wherever one is the largest or smallest: -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
+Floats are ordered -inf < ... < -0.0 < 0.0 < ... < inf < NaN.
 """
 
 import math
@@ -11,11 +11,11 @@ from typing import Any
 from sash.monoid import Input, Monoid, Part
 from sash.monoids.arguments import NUMBERS, checked_dtype, checked_int, joined, named, pair, present, summand
 
-_MOST = 4096  # how many values a state may hold
+_MOST = 4096  # the largest number of values in a state
 
 
 def before(a: Any, b: Any) -> bool:
-    """Tell whether a is smaller, with a total order for floats."""
+    """Return whether a is smaller than b, in a total order for floats."""
     if isinstance(a, float) or isinstance(b, float):
         if a != a or b != b:
             return bool(a == a and b != b)
@@ -36,7 +36,7 @@ def _of_number(
     native: bool = False,
     fields: tuple[str, ...] = (),
 ) -> Monoid:
-    """Make a monoid that reads one column of numbers and gives None for none."""
+    """Return a monoid that reads one column of numbers and is None if empty."""
     dtype = checked_dtype(dtype)
     return Monoid(
         identity=None,
@@ -64,12 +64,12 @@ def _larger(a: Any, b: Any) -> Any:
 
 
 def min(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Smallest value; of none: None."""
+    """Smallest value; None if empty."""
     return _of_number("min", _smaller, column, dtype, native=True)
 
 
 def max(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Largest value; of none: None."""
+    """Largest value; None if empty."""
     return _of_number("max", _larger, column, dtype, native=True)
 
 
@@ -87,7 +87,7 @@ def _difference(state: tuple[Any, Any] | None) -> Any:
 
 
 def range(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Largest value less the smallest; of none: None.
+    """Largest value minus the smallest; None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.range()).slide([1, 2, 3], [5, 2, 9], count=2).tolist()
@@ -96,7 +96,7 @@ def range(column: str | None = None, *, dtype: Any = None) -> Monoid:
     return _of_number("range", _wider, column, dtype, lift=_as_ends, lower=_difference)
 
 
-# --- how often ------------------------------------------------------------------------------------
+# --- extremes with their counts -------------------------------------------------------------------
 
 
 def _once(value: Any) -> tuple[Any, int]:
@@ -116,12 +116,12 @@ def _smaller_and_count(a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int
 
 
 def maxcount(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Largest value and how often it occurs, as `(max, count)`; of none: None."""
+    """Largest value and its number of occurrences, as `(max, count)`; None if empty."""
     return _of_number("maxcount", _larger_and_count, column, dtype, lift=_once, fields=("max", "count"))
 
 
 def mincount(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Smallest value and how often it occurs, as `(min, count)`; of none: None.
+    """Smallest value and its number of occurrences, as `(min, count)`; None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.mincount()).slide([1, 2, 3], [4, 9, 4], size=9, at="end")
@@ -130,7 +130,7 @@ def mincount(column: str | None = None, *, dtype: Any = None) -> Monoid:
     return _of_number("mincount", _smaller_and_count, column, dtype, lift=_once, fields=("min", "count"))
 
 
-# --- what stands beside the smallest or largest ---------------------------------------------------
+# --- the value at the smallest or largest ---------------------------------------------------------
 
 
 def _by_and_value(value: Any) -> tuple[Any, Any]:
@@ -149,13 +149,13 @@ def _value_of(state: tuple[Any, Any] | None) -> Any:
     return None if state is None else state[1]
 
 
-def _beside(name: str, combine: Callable[[Any, Any], Any], by: str | None, value: str | None) -> Monoid:
+def _value_at(name: str, combine: Callable[[Any, Any], Any], by: str | None, value: str | None) -> Monoid:
     return Monoid(
         identity=None,
         combine=partial(joined, combine),
         lift=_by_and_value,
         lower=_value_of,
-        commutative=False,  # of ties the oldest counts
+        commutative=False,  # the oldest of ties wins
         name=name,
         arguments=named(by=by, value=value),
         parts=(Part(name, (Input(by, "number"), Input(value, "number"))),),
@@ -163,7 +163,7 @@ def _beside(name: str, combine: Callable[[Any, Any], Any], by: str | None, value
 
 
 def argmin(by: str | None = None, value: str | None = None) -> Monoid:
-    """The value that stands beside the smallest `by`, of ties the oldest; of none: None.
+    """The `value` of the row with the smallest `by`, the oldest of ties; None if empty.
 
     A value is a pair `(by, value)`.
 
@@ -171,15 +171,15 @@ def argmin(by: str | None = None, value: str | None = None) -> Monoid:
     >>> Window(monoids.argmin()).slide([1, 2, 3], [(9, "a"), (4, "b"), (4, "c")], size=9, at="end")
     'b'
     """
-    return _beside("argmin", _smaller_by, by, value)
+    return _value_at("argmin", _smaller_by, by, value)
 
 
 def argmax(by: str | None = None, value: str | None = None) -> Monoid:
-    """The value that stands beside the largest `by`, of ties the oldest; of none: None.
+    """The `value` of the row with the largest `by`, the oldest of ties; None if empty.
 
     A value is a pair `(by, value)`.
     """
-    return _beside("argmax", _larger_by, by, value)
+    return _value_at("argmax", _larger_by, by, value)
 
 
 # --- oldest and newest ----------------------------------------------------------------------------
@@ -194,12 +194,12 @@ def _right(_: Any, b: Any) -> Any:
 
 
 def first(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Value of the oldest time, of those at one time the first to arrive; of none: None."""
+    """Value of the oldest time, the first to arrive if there are several; None if empty."""
     return _of_number("first", _left, column, dtype, commutative=False)
 
 
 def last(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Value of the newest time, of those at one time the last to arrive; of none: None."""
+    """Value of the newest time, the last to arrive if there are several; None if empty."""
     return _of_number("last", _right, column, dtype, commutative=False)
 
 
@@ -208,7 +208,7 @@ def _outer(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def delta(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Last value less the first; of one: 0, of none: None.
+    """Last value minus the first; 0 for a single value, None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.delta()).slide([1, 2, 3], [5, 2, 9], count=2).tolist()
@@ -260,12 +260,12 @@ def _at_most_k(name: str, combine: Callable[..., Any], k: int, column: str | Non
 
 
 def first_k(k: int, column: str | None = None) -> Monoid:
-    """The k oldest values as a list, oldest first; of none: []."""
+    """The k oldest values as a list, oldest first; [] if empty."""
     return _at_most_k("first_k", _oldest, k, column, commutative=False)
 
 
 def last_k(k: int, column: str | None = None) -> Monoid:
-    """The k newest values as a list, oldest first; of none: [].
+    """The k newest values as a list, oldest first; [] if empty.
 
     >>> from sash import Window, monoids
     >>> w = Window(monoids.last_k(2))
@@ -277,7 +277,7 @@ def last_k(k: int, column: str | None = None) -> Monoid:
 
 
 def top_k(k: int, column: str | None = None) -> Monoid:
-    """The k largest values as a list, largest first; of none: [].
+    """The k largest values as a list, largest first; [] if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.top_k(2)).slide([1, 2, 3], [5, 2, 9], size=9, at="end")
@@ -287,5 +287,5 @@ def top_k(k: int, column: str | None = None) -> Monoid:
 
 
 def bottom_k(k: int, column: str | None = None) -> Monoid:
-    """The k smallest values as a list, smallest first; of none: []."""
+    """The k smallest values as a list, smallest first; [] if empty."""
     return _at_most_k("bottom_k", _smallest, k, column, commutative=True)

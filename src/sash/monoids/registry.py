@@ -1,4 +1,4 @@
-"""The registry of built-ins: one row each, from which tests, documentation and loading take what they need."""
+"""The registry of built-ins: one row each, which tests, documentation and loading use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from sash.monoids.timed import decayed_sum, rate, time_weighted_mean
 
 @dataclass(frozen=True)
 class Row:
-    """A built-in with an example of it, the size of its native state, and what a combine costs."""
+    """A built-in with an example, the size of its native state, and the cost of a combine."""
 
     make: Callable[..., Monoid]
     example: Monoid
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Card:
-    """What a reader wants to know of a built-in before using it."""
+    """The summary of a built-in for its documentation."""
 
     name: str
     call: str
@@ -48,11 +48,11 @@ class Card:
 
 
 def _sketches() -> tuple[Row, ...]:
-    """Give the rows of the sketches, which can be made only where their library is installed."""
+    """Return the rows of the sketches, or none if their library is not installed."""
     if not available():
         return ()
     return (
-        Row(kll, kll(q=0.5), "about 24 bytes for each of k", "O(k)"),
+        Row(kll, kll(q=0.5), "about 24 * k bytes", "O(k)"),
         Row(frequent_items, frequent_items(), "up to 0.75 * 2**lg_max_k items", "O(2**lg_max_k)"),
         Row(theta, theta(), "up to 8 * 2**lg_k bytes", "O(2**lg_k)"),
         Row(cpc, cpc(), "about 0.6 * 2**lg_k bytes", "O(2**lg_k)"),
@@ -76,10 +76,10 @@ ROWS: tuple[Row, ...] = (
     Row(delta, delta(), "16 bytes"),
     Row(maxcount, maxcount(), "16 bytes"),
     Row(mincount, mincount(), "16 bytes"),
-    Row(first_k, first_k(3), "8 bytes for each of k", "O(k)"),
-    Row(last_k, last_k(3), "8 bytes for each of k", "O(k)"),
-    Row(top_k, top_k(3), "8 bytes for each of k", "O(k)"),
-    Row(bottom_k, bottom_k(3), "8 bytes for each of k", "O(k)"),
+    Row(first_k, first_k(3), "8 * k bytes", "O(k)"),
+    Row(last_k, last_k(3), "8 * k bytes", "O(k)"),
+    Row(top_k, top_k(3), "8 * k bytes", "O(k)"),
+    Row(bottom_k, bottom_k(3), "8 * k bytes", "O(k)"),
     Row(variance, variance(), "24 bytes"),
     Row(std, std(), "24 bytes"),
     Row(skewness, skewness(), "40 bytes"),
@@ -93,21 +93,21 @@ ROWS: tuple[Row, ...] = (
     Row(bit_xor, bit_xor(), "8 bytes"),
     Row(all_true, all_true(), "8 bytes"),
     Row(any_true, any_true(), "8 bytes"),
-    Row(histogram, histogram((0, 10, 20)), "8 bytes for each bin", "O(bins)"),
+    Row(histogram, histogram((0, 10, 20)), "8 bytes per bin", "O(bins)"),
     Row(decayed_sum, decayed_sum(10), "16 bytes"),
     Row(time_weighted_mean, time_weighted_mean(), "32 bytes"),
     Row(rate, rate(), "8 bytes"),
     Row(affine, affine(), "16 bytes"),
     Row(bloom, bloom(), "2,048 bytes, or by capacity and error", "O(bits)"),
     Row(hyperloglog, hyperloglog(), "2**lg_k bytes", "O(2**lg_k)"),
-    Row(distinct, distinct(), "the different values", "O(different values)"),
-    Row(quantile, quantile(0.9), "8 bytes for each value", "O(n)"),
-    Row(median, median(), "8 bytes for each value", "O(n)"),
+    Row(distinct, distinct(), "the distinct values", "O(distinct values)"),
+    Row(quantile, quantile(0.9), "8 bytes per value", "O(n)"),
+    Row(median, median(), "8 bytes per value", "O(n)"),
     Row(collect_list, collect_list(), "the values"),
-    Row(collect_set, collect_set(), "the different values", "O(different values)"),
+    Row(collect_set, collect_set(), "the distinct values", "O(distinct values)"),
     Row(string_agg, string_agg(), "the strings"),
     *_sketches(),
-    Row(struct, struct(n=count(), top=largest()), "its fields', one after the other", "its fields', added"),
+    Row(struct, struct(n=count(), top=largest()), "the sum over its fields", "the sum over its fields"),
 )
 
 BUILT_IN: dict[str, Callable[..., Monoid]] = {row.make.__name__: row.make for row in ROWS}
@@ -115,7 +115,7 @@ EXAMPLES: dict[str, Monoid] = {row.make.__name__: row.example for row in ROWS}
 
 
 def cards() -> list[Card]:
-    """Give a card for each built-in, in the order of the registry."""
+    """Return the cards of all built-ins, in the order of the registry."""
     return [_card(row) for row in ROWS]
 
 
@@ -132,20 +132,20 @@ def _card(row: Row) -> Card:
 
 
 def _parameters(make: Callable[..., Monoid]) -> list[str]:
-    """Give the parameters as a reader writes them, a bare * before those that go by name."""
-    shown, starred = [], False
+    """Return the parameters as in a signature, with a bare * before the keyword-only ones."""
+    parameters, starred = [], False
     for parameter in signature(make).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
-            shown.append("*")
+            parameters.append("*")
             starred = True
-        shown.append(str(parameter.replace(annotation=parameter.empty)))
-    return shown
+        parameters.append(str(parameter.replace(annotation=parameter.empty)))
+    return parameters
 
 
 def cards_markdown() -> str:
-    """Give the cards as one Markdown table."""
-    rows = ["| monoid | gives | state | commutative | exact | combine |", "|---|---|---|---|---|---|"]
+    """Return the cards as a Markdown table."""
+    rows = ["| monoid | result | state | commutative | exact | combine |", "|---|---|---|---|---|---|"]
     for card in cards():
-        facts = " | ".join("yes" if fact else "no" for fact in (card.commutative, card.exact))
-        rows.append(f"| `{card.call}` | {card.gives} | {card.state} | {facts} | {card.cost} |")
+        flags = " | ".join("yes" if flag else "no" for flag in (card.commutative, card.exact))
+        rows.append(f"| `{card.call}` | {card.gives} | {card.state} | {flags} | {card.cost} |")
     return "\n".join(rows) + "\n"

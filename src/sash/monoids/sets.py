@@ -1,4 +1,4 @@
-"""Sets that forget which values they hold: the Bloom filter knows members, HyperLogLog how many there are."""
+"""Approximate sets: the Bloom filter tests membership, HyperLogLog counts distinct values."""
 
 import math
 import operator
@@ -28,7 +28,7 @@ def _positions(size: int, hashes: int, value: Any) -> list[int]:
 
 
 class Bloom:
-    """A set that may claim to hold what it does not, and never the other way round.
+    """A set whose membership test may return a false positive, but never a false negative.
 
     >>> from sash import Window, monoids
     >>> w = Window(monoids.bloom())
@@ -45,25 +45,25 @@ class Bloom:
 
     @property
     def size(self) -> int:
-        """How many bits there are."""
+        """The number of bits."""
         return 8 * len(self.bits)
 
     def __contains__(self, value: Any) -> bool:
-        """Tell whether the value may have been inserted; False is certain."""
+        """Return whether the value may have been inserted; False is certain."""
         return all(self.bits[p // 8] >> (p % 8) & 1 for p in _positions(self.size, self.hashes, value))
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether the same bits are set by as many hashes."""
+        """Return whether both have the same bits set and the same number of hashes."""
         if not isinstance(other, Bloom):
             return NotImplemented
         return self.bits == other.bits and self.hashes == other.hashes
 
     def __hash__(self) -> int:
-        """Hash the bits."""
+        """Return the hash of the bits."""
         return hash(self.bits)
 
     def __repr__(self) -> str:
-        """Say how full the filter is."""
+        """Return how full the filter is."""
         return f"Bloom({int.from_bytes(self.bits, 'little').bit_count()} of {self.size} bits set)"
 
 
@@ -80,35 +80,35 @@ def _filter(size: int, hashes: int, bits: int) -> Bloom:
 
 def _checked_error(error: Any) -> float:
     if isinstance(error, (bool, np.bool_)) or as_number(error) is None:
-        raise KindError(f"error: {shown(error)} is no share; give a number between 0 and 1.")
+        raise KindError(f"error must be a number between 0 and 1, got {shown(error)}.", argument="error")
     if not 0.0 < error < 1.0:
-        raise ArgumentError(f"error: {shown(error)} is no share; give a number between 0 and 1.")
+        raise ArgumentError(f"error must be a number between 0 and 1, got {shown(error)}.", argument="error")
     return float(error)
 
 
 def _dimensions(capacity: int, error: float) -> tuple[int, int]:
-    """Give the bits and hashes with which so many values are mistaken for members no oftener than that."""
+    """Return the number of bits and hashes for a false positive rate of `error` at `capacity` values."""
     bits = math.ceil(-capacity * math.log(error) / math.log(2) ** 2)
     bits = -(-bits // 64) * 64
     if bits > _MOST_BITS:
         raise ArgumentError(
-            f"capacity: {capacity} values with error={error} need {bits} bits; give what needs at most {_MOST_BITS}."
+            f"capacity must need at most {_MOST_BITS} bits, got {capacity}, which with error={error} needs {bits}.",
+            argument="capacity",
         )
     return bits, max(1, round(bits / capacity * math.log(2)))
 
 
 def bloom(column: str | None = None, *, capacity: int | None = None, error: float | None = None) -> Monoid:
-    """Bloom filter, whose result answers `value in result`; of none: one that holds nothing.
+    """Bloom filter, which supports `value in result`; an empty filter if empty.
 
-    With `capacity` it is as large as so many distinct values need for a false "yes" to be as rare as `error` (0.01
-    where it is not given). Without, it has 2**14 bits and 4 hashes: up to about 1,200 distinct values a false "yes" is
-    rarer than 1 in 200.
+    With `capacity` it is sized for a false positive rate of `error` (0.01 by default) at that many distinct values.
+    Without, it has 2**14 bits and 4 hashes: a false positive rate below 1 in 200 up to about 1,200 distinct values.
 
     >>> bloom(capacity=1000, error=0.001).empty()
     Bloom(0 of 14400 bits set)
     """
     if capacity is None and error is not None:
-        raise ArgumentError(f"error: {shown(error)} came without a capacity; give both or neither.")
+        raise ArgumentError(f"error must be None if capacity is None, got {shown(error)}.", argument="error")
     size, hashes, arguments = _BITS, _HASHES, ()  # type: tuple[int, int, tuple[tuple[str, Any], ...]]
     if capacity is not None:
         capacity = checked_int("capacity", capacity, 1)
@@ -133,7 +133,7 @@ def bloom(column: str | None = None, *, capacity: int | None = None, error: floa
 
 
 def _register_of(lg_k: int, value: Any) -> bytes:
-    """Give the registers of one value: the top bits of its hash choose one, the zeros after them are its rank."""
+    """Return the registers of one value: the top bits of its hash select one, the zeros after them are its rank."""
     hashed = stable_hash(value)
     index, rest = hashed >> (64 - lg_k), (hashed << lg_k) & WORD
     registers = bytearray(1 << lg_k)
@@ -146,7 +146,7 @@ def _highest(a: bytes, b: bytes) -> bytes:
 
 
 def _sigma(x: float) -> float:
-    """Correct for the registers that are still zero, of which x is the share."""
+    """Return the correction for registers that are zero, where x is their share."""
     if x == 1.0:
         return math.inf
     power, total, before = 1.0, x, math.nan
@@ -159,7 +159,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """Correct for the registers that are full, of which 1 - x is the share."""
+    """Return the correction for registers that are full, where 1 - x is their share."""
     if x in (0.0, 1.0):
         return 0.0
     power, total, before = 1.0, 1.0 - x, math.nan
@@ -172,7 +172,7 @@ def _tau(x: float) -> float:
 
 
 def _estimate(lg_k: int, registers: bytes) -> int:
-    """Give Ertl's improved estimate ("New cardinality estimation algorithms for HyperLogLog sketches", 2017)."""
+    """Return Ertl's improved estimate ("New cardinality estimation algorithms for HyperLogLog sketches", 2017)."""
     m, q = 1 << lg_k, 64 - lg_k
     counts = np.bincount(np.frombuffer(registers, np.uint8), minlength=q + 2).tolist()
     z = m * _tau(1.0 - counts[q + 1] / m)
@@ -183,7 +183,7 @@ def _estimate(lg_k: int, registers: bytes) -> int:
 
 
 def hyperloglog(column: str | None = None, *, lg_k: int = 11) -> Monoid:
-    """How many distinct values there are, estimated; of none: 0.
+    """Estimated number of distinct values, by HyperLogLog; 0 if empty.
 
     The standard error is 1.04 / sqrt(2**lg_k), 2.3 % by default, and the state is 2**lg_k bytes.
 

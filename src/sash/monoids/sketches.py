@@ -1,13 +1,13 @@
 """Sketches of Apache DataSketches: quantiles, frequent items and distinct counts in bounded space.
 
-They need the extra `sash[sketches]`. A state is the sketch's portable bytes, those that the Java and C++ libraries and
-Spark SQL write and read, and b"" where there is nothing. A combine reads two sketches, merges them and writes one:
-about 1 µs while they are small, and for full ones what the docstrings say. With `as_bytes=True` a result is the
-portable bytes too (of nothing: an empty sketch), and `state_bytes` gives them for any state.
+They require the extra `sash[sketches]`. A state is the sketch's portable bytes, which the Java and C++ libraries and
+Spark SQL read and write, and b"" if empty. A combine deserializes two sketches, merges them and serializes the result:
+about 1 µs while they are small; the docstrings have the times for full ones. With `as_bytes=True` the result is the
+portable bytes too (an empty sketch if empty), and `state_bytes` returns them for any state.
 
-Spark SQL 4.1 and later read the bytes of `kll` by `kll_sketch_get_quantile_double` and its siblings ending in
-`_double`, and those of `theta` by `theta_sketch_estimate` and `theta_union`. Spark SQL has no function for the
-bytes of `cpc`, nor for bare ones of `frequent_items`.
+Spark SQL 4.1 and later read the bytes of `kll` with `kll_sketch_get_quantile_double` and the other functions ending in
+`_double`, and those of `theta` with `theta_sketch_estimate` and `theta_union`. Spark SQL has no function for the bytes
+of `cpc` and `frequent_items`.
 """
 
 import functools
@@ -18,12 +18,12 @@ from typing import Any
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.monoid import Monoid
-from sash.monoids.arguments import checked_int, real
+from sash.monoids.arguments import checked_int, checked_share, real
 from sash.times import as_number
 
 
 def available() -> bool:
-    """Tell whether the library is installed, without importing it."""
+    """Return whether the library is installed, without importing it."""
     return find_spec("datasketches") is not None
 
 
@@ -43,7 +43,7 @@ def _library() -> Any:
 
 
 def state_bytes(monoid: Monoid, state: bytes) -> bytes:
-    """Give the portable bytes of any state of a sketch, the identity's too: those of an empty sketch.
+    """Return the portable bytes of a sketch's state; those of an empty sketch for the identity.
 
     >>> m = theta()
     >>> len(state_bytes(m, m.identity)), len(state_bytes(m, m.lift("anna")))
@@ -56,7 +56,9 @@ def state_bytes(monoid: Monoid, state: bytes) -> bytes:
         "cpc": _cpc_empty,
     }
     if monoid.name not in makers:
-        raise ArgumentError(f"monoid: {shown(monoid)} is no sketch; give one of {', '.join(map(str, makers))}.")
+        raise ArgumentError(
+            f"monoid must be one of {', '.join(map(str, makers))}, got {shown(monoid)}.", argument="monoid"
+        )
     size = next(value for name, value in monoid.arguments if name in ("k", "lg_k", "lg_max_k"))
     return state or makers[monoid.name](size)
 
@@ -133,12 +135,12 @@ def kll(
     k: int = 200,
     as_bytes: bool = False,
 ) -> Monoid:
-    """Quantiles of numbers by a KLL sketch: at `q` a number, or a list for a list of them; of none: None.
+    """Approximate quantiles of numbers at `q`, a number or a list, by a KLL sketch; None if empty.
 
     Without `q` the result is the `datasketches.kll_doubles_sketch` itself. The quantile at `q` is the smallest value
-    whose rank is at least q, as in Spark. Up to k values it is exact; then its true rank is off by at most 1.33 % with
-    k=200 in 99 of 100 sketches, and the same input may give different results, because the sketch draws its samples.
-    With k=200 a combine of full sketches takes 2 to 5 µs, and a state up to 5 kB. NaN is left out.
+    whose rank is at least q, as in Spark. It is exact up to k values; beyond that its rank is off by at most 1.33 %
+    with k=200 in 99 of 100 sketches, and results vary between runs because the sketch is randomized. With k=200 a
+    combine of full sketches takes 2 to 5 µs, and a state is up to 5 kB. NaN is ignored.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.kll(q=[0.5, 1])).slide([1, 2, 3], [10, 30, 20], size=9, at="end")
@@ -147,7 +149,7 @@ def kll(
     k = checked_int("k", k, 8, 65535)
     ranks = _ranks(q)
     if as_bytes and ranks is not None:
-        raise ArgumentError(f"as_bytes: True gives the whole sketch and q={shown(q)} a part; leave one of them out.")
+        raise ArgumentError(f"as_bytes must be False if q is set, got True and q={shown(q)}.", argument="as_bytes")
     lower: Callable[[bytes], Any]
     if as_bytes:
         lower = partial(_portable, _kll_empty, k)
@@ -165,22 +167,13 @@ def _ranks(q: Any) -> float | tuple[float, ...] | None:
     if q is None:
         return None
     if isinstance(q, Iterable) and not isinstance(q, str | bytes):
-        return tuple(map(_rank, q))
-    return _rank(q)
-
-
-def _rank(q: Any) -> float:
-    number = as_number(q)
-    if number is None or isinstance(q, bool):
-        raise KindError(f"q: {shown(q)} is not a number; give one from 0 to 1, a list of them, or None.")
-    if not 0 <= number <= 1:
-        raise ArgumentError(f"q: {shown(q)} is out of range; give a number from 0 to 1.")
-    return float(number)
+        return tuple(checked_share("q", rank) for rank in q)
+    return checked_share("q", q)
 
 
 def _shown(as_bytes: bool) -> dict[str, Any]:
     if not isinstance(as_bytes, bool):
-        raise KindError(f"as_bytes: {shown(as_bytes)} is not a bool; give True or False.")
+        raise KindError(f"as_bytes must be a bool, got {shown(as_bytes)}.", argument="as_bytes")
     return {"as_bytes": True} if as_bytes else {}
 
 
@@ -208,8 +201,9 @@ def _frequent_write(dtype: str, sketch: Any) -> bytes:
 def _frequent_one(dtype: str, lg_max_k: int, value: Any) -> bytes:
     item = _item(value)
     if not isinstance(item, str if dtype == "str" else int):
-        other = ' or choose dtype="int64"' if dtype == "str" and isinstance(item, int) else ""
-        raise KindError(f"value: {shown(value)} is not {'a str' if dtype == 'str' else 'an int'}; give one{other}.")
+        wanted = "an int" if dtype == "int64" else "a str"
+        hint = ' (ints need dtype="int64")' if dtype == "str" and isinstance(item, int) else ""
+        raise KindError(f"value must be {wanted}, got {shown(value)}{hint}.", argument="value")
     sketch = _frequent_new(dtype, lg_max_k)
     sketch.update(item)
     return _frequent_write(dtype, sketch)
@@ -224,7 +218,7 @@ def _frequent_merged(dtype: str, a: bytes, b: bytes) -> bytes:
 
 
 def _frequent_empty(lg_max_k: int) -> bytes:
-    return _frequent_write("str", _frequent_new("str", lg_max_k))  # without items the type leaves no trace
+    return _frequent_write("str", _frequent_new("str", lg_max_k))  # an empty sketch does not depend on the type
 
 
 def _frequent_list(dtype: str, state: bytes) -> list[tuple[Any, int]]:
@@ -237,11 +231,11 @@ def _frequent_list(dtype: str, state: bytes) -> list[tuple[Any, int]]:
 def frequent_items(
     column: str | None = None, *, lg_max_k: int = 10, dtype: str = "str", as_bytes: bool = False
 ) -> Monoid:
-    """The most frequent items as a list of `(item, estimate)`, the most frequent first; of none: [].
+    """The most frequent items as a list of `(item, estimate)`, most frequent first; [] if empty.
 
-    Items are strings, or ints with dtype="int64". Up to 0.75 * 2**lg_max_k different ones every count is exact. With
-    more, an estimate is too high by at most 3.5 / 2**lg_max_k of all n values, and every item that makes up more than
-    that share is in the list. With lg_max_k=10 a combine of full sketches takes about 0.1 ms, 0.6 ms for ints.
+    Items are strings, or ints with dtype="int64". Counts are exact up to 0.75 * 2**lg_max_k distinct items. Beyond that
+    an estimate is too high by at most 3.5 / 2**lg_max_k of all n values, and every item with a larger share is in the
+    list. With lg_max_k=10 a combine of full sketches takes about 0.1 ms, 0.6 ms for ints.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.frequent_items()).slide([1, 2, 3], ["b", "a", "b"], size=9, at="end")
@@ -249,7 +243,7 @@ def frequent_items(
     """
     lg_max_k = checked_int("lg_max_k", lg_max_k, 3, 26)
     if dtype not in _ITEMS:
-        raise ArgumentError(f'dtype: {shown(dtype)} cannot be counted; give "str" or "int64".')
+        raise ArgumentError(f'dtype must be "str" or "int64", got {shown(dtype)}.', argument="dtype")
     arguments = {"lg_max_k": lg_max_k, "dtype": dtype} | _shown(as_bytes)
     return _sketch(
         "frequent_items",
@@ -264,25 +258,27 @@ def frequent_items(
 
 # --- distinct counts ------------------------------------------------------------------------------
 
-# Both kinds pass every state through a union, also a single value's. What comes out then depends on the set of values
-# alone, not on how they were grouped: the 2**lg_k smallest hashes, or the set of coupons with the merged estimator.
+# Both pass every state through a union, also that of a single value. The result then depends only on the set of values,
+# not on how they were grouped: the 2**lg_k smallest hashes, or the set of coupons with the merged estimator.
 
 
 def _item(value: Any) -> int | float | str:
-    """Give a value that hashes the same in every language: an int64, a float64 or a string."""
+    """Return the value if it hashes the same in every language: an int64, a float64 or a string."""
     number = as_number(value)
     if isinstance(number, float):
         return number
     if number is not None:
         if -(2**63) <= number < 2**63:
             return number
-        raise ArgumentError(f"value: {shown(value)} does not fit int64; give a smaller int, or a str.")
+        raise ArgumentError(f"value must fit int64, got {shown(value)}.", argument="value")
     if not isinstance(value, str):
-        raise KindError(f"value: {shown(value)} has no portable hash; give an int, a float or a str.")
+        raise KindError(f"value must be an int, a float or a str, got {shown(value)}.", argument="value")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ArgumentError(f"value: {shown(value)} is not valid Unicode; give a str without surrogates.") from None
+        raise ArgumentError(
+            f"value must be valid Unicode without surrogates, got {shown(value)}.", argument="value"
+        ) from None
     return str(value)
 
 
@@ -311,11 +307,11 @@ def _theta_estimate(state: bytes) -> float:
 
 
 def theta(column: str | None = None, *, lg_k: int = 12, as_bytes: bool = False) -> Monoid:
-    """About how many different values there are, by a theta sketch; of none: 0.0.
+    """Estimated number of distinct values, by a theta sketch; 0.0 if empty.
 
-    Exact up to 2**lg_k different values, then with a standard error of 1 / sqrt(2**lg_k), 1.6 % by default. A combine
-    of full sketches takes about 80 µs, and a state 32 kB, with lg_k=12. Values are ints, floats or strings, where 1 and
-    1.0 differ, and the empty string is not counted, as everywhere in DataSketches.
+    Exact up to 2**lg_k distinct values, then with a standard error of 1 / sqrt(2**lg_k), 1.6 % by default. With lg_k=12
+    a combine of full sketches takes about 80 µs, and a state is 32 kB. Values are ints, floats or strings. As in all of
+    DataSketches, 1 and 1.0 differ, and the empty string is not counted.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.theta()).slide([1, 2, 3], ["a", "b", "a"], size=9, at="end")
@@ -362,10 +358,10 @@ def _cpc_estimate(state: bytes) -> float:
 
 
 def cpc(column: str | None = None, *, lg_k: int = 11, as_bytes: bool = False) -> Monoid:
-    """About how many different values there are, by a CPC sketch, the smallest in bytes; of none: 0.0.
+    """Estimated number of distinct values, by a CPC sketch, the smallest in bytes; 0.0 if empty.
 
-    The standard error is 0.69 / sqrt(2**lg_k), 1.5 % by default. A combine of full sketches takes about 25 µs,
-    and a state 1.3 kB, with lg_k=11. It takes values as `theta` does.
+    The standard error is 0.69 / sqrt(2**lg_k), 1.5 % by default. With lg_k=11 a combine of full sketches takes about
+    25 µs, and a state is 1.3 kB. It accepts the same values as `theta`.
 
     >>> from sash import Window, monoids
     >>> round(Window(monoids.cpc()).slide([1, 2, 3], ["a", "b", "a"], size=9, at="end"))

@@ -1,4 +1,4 @@
-"""Sums and what is made of sums: count, count_if, mean, product, weighted_mean."""
+"""Sums and aggregates built from sums: sum, count, count_if, mean, product, weighted_mean."""
 
 import math
 import operator
@@ -8,15 +8,15 @@ from sash.errors import ArgumentError, shown
 from sash.monoid import Input, Monoid, Part
 from sash.monoids.arguments import add_all, checked_dtype, named, real, real_pair, summand, truth
 
-_SCALE = 1074  # every finite float is a whole number of 2**-1074
+_SCALE = 1074  # every finite float is an integer multiple of 2**-1074
 
 
 def sum(column: str | None = None, *, dtype: Any = None, exact: bool = False) -> Monoid:
-    """Sum of the values; of none: 0.
+    """Sum of the values; 0 if empty.
 
-    Integers are exact: partial sums are 128 bits wide, and only a result outside int64 raises. The sum of floats
-    rounds like any sum of floats, and in an order that depends on the tree's shape; with `exact=True` it is the float
-    nearest to the true sum, whatever the order.
+    Integer sums are exact: partial sums are 128 bits wide, and only a result outside int64 raises. Float sums round,
+    in an order that depends on the shape of the tree; with `exact=True` the result is the float nearest to the true
+    sum, in any order.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.sum(exact=True)).slide([1, 2, 3], [1e100, 1.0, -1e100], size=9, at="end")
@@ -43,12 +43,12 @@ def _part(op: str, column: str | None, dtype: str | None) -> tuple[Part, ...]:
     return () if dtype == "object" else (Part(op, (Input(column, "number", dtype),)),)
 
 
-# --- the exact sum of floats: a whole number of 2**-1074, and what is no number beside it ----------
+# --- the exact sum of floats: an integer multiple of 2**-1074, and the sum of inf and NaN ----------
 
 
 def _exact_sum(column: str | None, dtype: Any) -> Monoid:
     if checked_dtype(dtype) not in (None, "float64"):
-        raise ArgumentError(f"dtype: {shown(dtype)} came with exact=True, which sums floats; leave it out.")
+        raise ArgumentError(f'dtype must be "float64" or None if exact=True, got {shown(dtype)}.', argument="dtype")
     return Monoid(
         identity=(0, 0.0),
         combine=add_all,
@@ -89,9 +89,9 @@ def _one(_: Any) -> int:
 
 
 def count(column: str | None = None) -> Monoid:
-    """How many values were inserted, whatever they are; of none: 0.
+    """Number of values of any type; 0 if empty.
 
-    In a struct, with a column: how many of its values are not null; without: how many rows.
+    In a struct: the number of non-null values of `column`, or without a column the number of rows.
     """
     return Monoid(
         identity=0,
@@ -110,7 +110,7 @@ def _one_if(value: Any) -> int:
 
 
 def count_if(column: str | None = None) -> Monoid:
-    """How many values are true; of none: 0.
+    """Number of values that are true; 0 if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.count_if()).slide([1, 2, 3], [True, 0, 7], size=9, at="end")
@@ -140,7 +140,7 @@ def _ratio(state: tuple[Any, Any]) -> Any:
 
 
 def mean(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Arithmetic mean of the values; of none: None.
+    """Arithmetic mean of the values; None if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.mean()).slide([1, 2, 3], [1, 2, 6], count=2).tolist()
@@ -162,9 +162,9 @@ def mean(column: str | None = None, *, dtype: Any = None) -> Monoid:
 
 
 def product(column: str | None = None, *, dtype: Any = None) -> Monoid:
-    """Product of the values as a float; of none: 1.0.
+    """Product of the values as a float; 1.0 if empty.
 
-    With `dtype=object` it is that of Python's own numbers, big ints among them; of none: 1.
+    With `dtype=object` it multiplies Python numbers, including big ints; 1 if empty.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.product(dtype=object)).slide([1, 2, 3], [2, 3, 7], size=9, at="end")
@@ -172,7 +172,9 @@ def product(column: str | None = None, *, dtype: Any = None) -> Monoid:
     """
     dtype = checked_dtype(dtype)
     if dtype == "int64":
-        raise ArgumentError(f'dtype: {shown(dtype)} is too narrow for products; give "float64", "object" or None.')
+        raise ArgumentError(
+            f'dtype must be "float64", "object" or None for a product, got {shown(dtype)}.', argument="dtype"
+        )
     return Monoid(
         identity=1 if dtype == "object" else 1.0,
         combine=operator.mul,
@@ -192,9 +194,9 @@ def _weighted(value: Any) -> tuple[float, float]:
 
 
 def weighted_mean(value: str | None = None, weight: str | None = None) -> Monoid:
-    """Mean of the values by their weights; None where the weights sum to 0, as they do for none.
+    """Weighted mean of pairs `(value, weight)`; None if the weights sum to 0 or there are none.
 
-    A value is a pair `(value, weight)`. Of prices weighted by volumes this is the VWAP.
+    For prices weighted by volumes this is the VWAP.
 
     >>> from sash import Window, monoids
     >>> Window(monoids.weighted_mean()).slide([1, 2], [(10.0, 3), (20.0, 1)], size=9, at="end")

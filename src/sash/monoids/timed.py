@@ -1,7 +1,7 @@
-"""What depends on time: decayed_sum, time_weighted_mean, rate.
+"""Aggregates that depend on time: decayed_sum, time_weighted_mean, rate.
 
-They lift a value with its time, and lower a state for a stretch from `start` to `stop`. A span is in seconds where
-times are instants, and in the unit of the times otherwise; of a pair `(timestamp, id)` the first member counts.
+They lift a value with its time, and lower a state for the time range from `start` to `stop`. Durations are in seconds
+if times are instants, and in the unit of the times otherwise. Of a pair `(timestamp, id)` only the timestamp is used.
 """
 
 import math
@@ -21,7 +21,7 @@ _SECOND = np.timedelta64(1, "s")
 
 
 def span(start: Any, stop: Any) -> float:
-    """Give how far apart two times are, as a number.
+    """Return the duration between two times as a number.
 
     >>> from datetime import datetime
     >>> span(datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 1)), span((3, 7), (5, 1))
@@ -33,7 +33,8 @@ def span(start: Any, stop: Any) -> float:
         return _seconds(stop - start)
     except TypeError:
         raise KindError(
-            f"time: {shown(stop)} has no distance from {shown(start)}; give numbers or datetimes as times."
+            f"time must be a number or a datetime for this monoid, got {shown(start)} and {shown(stop)}.",
+            argument="time",
         ) from None
 
 
@@ -65,7 +66,7 @@ def _decayed(half_life: float, a: _Decayed, b: _Decayed) -> _Decayed:
 
 
 def _faded(half_life: float, state: _Decayed, at: Any) -> float:
-    """Give the sum as it stands later on; what is not finite does not fade."""
+    """Return the sum decayed until `at`; inf and NaN do not decay."""
     if not math.isfinite(state.total):
         return state.total
     return state.total * _weight(half_life, span(state.at, at))
@@ -76,25 +77,25 @@ def _decayed_until(half_life: float, state: _Decayed | None, _: Any, stop: Any) 
 
 
 def _checked_half_life(half_life: Any) -> float:
-    wanted = "give a number above 0 in the unit of time, or a timedelta"
+    wanted = "half_life must be a positive number in the unit of the times, or a positive timedelta"
     if isinstance(half_life, (timedelta, np.timedelta64)):
         try:
             length = _seconds(half_life)
-        except TypeError:  # months and years are no number of seconds
+        except TypeError:  # months and years have no fixed number of seconds
             length = math.nan
     elif isinstance(half_life, (bool, np.bool_)) or as_number(half_life) is None:
-        raise KindError(f"half_life: {shown(half_life)} is no length of time; {wanted}.")
+        raise KindError(f"{wanted}, got {shown(half_life)}.", argument="half_life")
     else:
         length = real(half_life)
     if not 0.0 < length < math.inf:
-        raise ArgumentError(f"half_life: {shown(half_life)} is no length of time; {wanted}.")
+        raise ArgumentError(f"{wanted}, got {shown(half_life)}.", argument="half_life")
     return length
 
 
 def decayed_sum(half_life: Any, column: str | None = None) -> Monoid:
-    """Sum of the values, each halved once per `half_life` of its age at the end of the stretch; of none: 0.0.
+    """Sum of the values, each halved once per `half_life` of its age at the end of the range; 0.0 if empty.
 
-    `half_life` is a number in the unit of the times, or for instants a timedelta or seconds.
+    `half_life` is a number in the unit of the times; for instants, a timedelta or a number of seconds.
 
     >>> m = decayed_sum(10)
     >>> m.lower(m.combine(m.lift(8.0, 0), m.lift(1.0, 20)), 0, 30)
@@ -130,13 +131,13 @@ def _step(value: Any, time: Any) -> _Steps:
     return _Steps(time, time, real(value), 0.0)
 
 
-def _held(value: float, length: float) -> float:
-    """Give the area of one step; one without length has none, however high it is."""
+def _area(value: float, length: float) -> float:
+    """Return the area of one step, which is 0 for a step of length 0 even if its value is infinite."""
     return value * length if length else 0.0
 
 
 def _followed(a: _Steps, b: _Steps) -> _Steps:
-    return _Steps(a.first, b.last, b.value, a.area + _held(a.value, span(a.last, b.first)) + b.area)
+    return _Steps(a.first, b.last, b.value, a.area + _area(a.value, span(a.last, b.first)) + b.area)
 
 
 def _mean_height(state: _Steps | None, _: Any, stop: Any) -> float | None:
@@ -145,13 +146,13 @@ def _mean_height(state: _Steps | None, _: Any, stop: Any) -> float | None:
     length = span(state.first, stop)
     if not length:
         return state.value
-    return (state.area + _held(state.value, span(state.last, stop))) / length
+    return (state.area + _area(state.value, span(state.last, stop))) / length
 
 
 def time_weighted_mean(column: str | None = None) -> Monoid:
-    """Mean of the values by how long each held: until the next one, the last until the end; of none: None.
+    """Mean of the values weighted by duration: each lasts until the next, the last until the end; None if empty.
 
-    It is the mean from the first time to the end of the stretch; where that is no span, it is the last value.
+    It covers the range from the first time to the end of the range. If that has length 0, it is the last value.
 
     >>> m = time_weighted_mean()
     >>> m.lower(m.combine(m.lift(1.0, 0), m.lift(4.0, 20)), 0, 30)
@@ -184,9 +185,9 @@ def _per_unit(total: float, start: Any, stop: Any) -> float | None:
 
 
 def rate(column: str | None = None) -> Monoid:
-    """Sum of the values by the length of the stretch, per second where times are instants; of no span: None.
+    """Sum of the values per unit of time, per second if times are instants; None for a range of length 0.
 
-    For a rate of events give ones.
+    For a rate of events, insert ones.
 
     >>> m = rate()
     >>> m.lower(m.combine(m.lift(30.0, 0), m.lift(10.0, 20)), 0, 20)

@@ -1,4 +1,4 @@
-"""One out-of-order sliding window: the class, its bytes, the results of a slide, pictures and a tour."""
+"""One out-of-order sliding window: the class, its bytes, the results of a slide, drawings and a tour."""
 
 from sash.window.window import STRUCTURES, Window
 

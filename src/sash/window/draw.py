@@ -1,7 +1,7 @@
-"""Pictures of trees: what `Window.nodes()` and `KeyedWindows.nodes()` tell, as SVG.
+"""Drawings of trees: the nodes of `Window.nodes()` and `KeyedWindows.nodes()` as SVG.
 
-The colours are the paper's: the root grey, the left spine blue, the right spine green. In each box stand the values (in
-an inner node of `fiba` the times that part its children), under it the aggregate it is known by.
+The colors are the paper's: the root gray, the left spine blue, the right spine green. Each box has the values (in an
+inner node of `fiba` the times that separate its children), and below it the aggregate that the node stores.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _FONT = "font-family='ui-monospace, DejaVu Sans Mono, monospace'"
 
 @dataclass
 class _Box:
-    """A node with the place it is drawn at."""
+    """A node with its position in the drawing."""
 
     text: str
     below: str
@@ -32,7 +32,7 @@ class _Box:
 
 
 def svg(window: Window) -> str:
-    """Give a picture of a window's tree as an SVG document; "fiba", "paper" and "classic" have one.
+    """Return a drawing of a window's tree as an SVG document, for the structures "fiba", "paper" and "classic".
 
     >>> from sash import Window, monoids
     >>> w = Window(monoids.sum())
@@ -41,12 +41,12 @@ def svg(window: Window) -> str:
     ('<svg', True)
     """
     if not isinstance(window, Window):
-        raise KindError(f"window: {shown(window)} is not a Window; give one.")
+        raise KindError(f"window must be a Window, got {shown(window)}.", argument="window")
     return svg_of(window.nodes())
 
 
 def svg_of(root: dict[str, Any] | None) -> str:
-    """Return the picture of a tree from its nodes, those of a `Window` or of a key's rows.
+    """Return the drawing of a tree from its nodes, those of a `Window` or of a key's rows.
 
     >>> "rect" in svg_of({"keys": [1], "values": [10], "aggregate": None, "spine": "root", "children": []})
     True
@@ -61,22 +61,22 @@ def svg_of(root: dict[str, Any] | None) -> str:
 
 
 def _box(node: dict[str, Any]) -> _Box:
-    shown_here = node["values"] or node["keys"]
-    letters = all(isinstance(word, str) and len(word) == 1 for word in shown_here)
-    text = ("" if letters else " ").join(map(_short, shown_here))
+    items = node["values"] or node["keys"]
+    letters = all(isinstance(item, str) and len(item) == 1 for item in items)
+    text = ("" if letters else " ").join(map(_short, items))
     below = "" if node["aggregate"] is None else _short(node["aggregate"], 22)
     return _Box(text, below, node["spine"], [_box(child) for child in node["children"]])
 
 
 def _short(value: Any, most: int = 12) -> str:
-    if isinstance(value, dict) and len(value) == 1:  # the one aggregate of a key's rows
+    if isinstance(value, dict) and len(value) == 1:  # the only aggregate of a key's rows
         (value,) = value.values()
     text = value if isinstance(value, str) else shown(value)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _place(box: _Box, left: float) -> float:
-    """Place a subtree from `left` on and give its right edge."""
+    """Place a subtree to the right of `left` and return its right edge."""
     right = left
     for child in box.children:
         right = _place(child, right) + _GAP
@@ -108,7 +108,7 @@ def _draw(box: _Box, top: float, parts: list[str]) -> None:
 
 
 def _text(x: float, y: float, size: int, colour: str, text: str) -> str:
-    """Give a line of text on a white ground, so that the lines between nodes do not cross it."""
+    """Return a line of text with a white outline, so that the lines between nodes do not cross it."""
     style = "paint-order='stroke' stroke='#fff' stroke-width='3'" if size < 14 else ""
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' text-anchor='middle' fill='{colour}' {style} {_FONT}>"

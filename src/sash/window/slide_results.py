@@ -1,4 +1,4 @@
-"""The results of a slide: what the core writes them into, and the columns that come of it."""
+"""The results of a slide: the buffers that the core writes them to, and the columns made from them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sash.monoid import Layout, Monoid
 
 
 def room_for(kind: str, rows: int, parts: list[str]) -> Any:
-    """Give what the core writes a slide's results into."""
+    """Return the buffer that the core writes a slide's results to."""
     if kind == "object":
         return [None] * rows
     if kind == "record":
@@ -22,7 +22,7 @@ def room_for(kind: str, rows: int, parts: list[str]) -> Any:
 
 
 def results_of(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
-    """Give what slide returns: an array, or where the monoid is a struct a dict of them."""
+    """Return the result of a slide: an array, or a dict of arrays if the monoid is a struct."""
     if parts:
         return assembled(monoid.layout(), parts, out, rows)
     if not isinstance(out, list):
@@ -31,15 +31,15 @@ def results_of(monoid: Monoid, out: Any, parts: list[str], rows: int) -> Any:
 
 
 def no_results(monoid: Monoid) -> Any:
-    """Give what slide returns for no rows, where nothing says of which kind."""
+    """Return the result of a slide over no rows, when the kind of the values is unknown."""
     return columns_of(monoid, []) if is_struct(monoid) else np.empty(0)
 
 
 def slide_error(error: BaseException, index: int, results: Any) -> BaseException:
-    """Give what slide raises for an error in round `index`; an interrupt stays an interrupt."""
+    """Return the exception that slide raises for an error in round `index`; an interrupt is returned unchanged."""
     if not isinstance(error, Exception):
         return error
-    failed = SlideError(f"slide stopped in round {index}: {error}", index, results)
+    failed = SlideError(f"slide failed in round {index}: {error}", index, results)
     failed.__cause__ = error
     return failed
 
@@ -48,12 +48,12 @@ def slide_error(error: BaseException, index: int, results: Any) -> BaseException
 
 
 def assembled(layout: Layout, result_kinds: list[str], room: Room, rows: int) -> Any:
-    """Give a slide's results as a column, or as a dict of columns; masked arrays where some are null."""
+    """Return a slide's results as a column, or as a dict of columns; masked arrays if some are null."""
     results, at = {}, 0
     for i, (part, kinds) in enumerate(zip(layout.parts, result_kinds, strict=True)):
         width = len(kinds) + kinds.count("I")
         there = room[1][i, :rows].view(np.bool_)
-        results[part[5]] = _result_column(part[3], kinds, room[0][at : at + width, :rows], there)
+        results[part.name] = _result_column(part.fields, kinds, room[0][at : at + width, :rows], there)
         at += width
     return results if layout.structured else next(iter(results.values()))
 
@@ -88,7 +88,7 @@ def _structured(fields: tuple[str, ...], members: list[NDArray[Any]]) -> NDArray
 
 
 def columns_of(monoid: Monoid, results: list[Any]) -> Any:
-    """Give results that are Python objects as a column, or of a struct as a dict of columns."""
+    """Return results that are Python objects as a column, or as a dict of columns for a struct."""
     if monoid.name != "struct" or not monoid.built_in:
         return _object_column(results)
     return {name: _object_column([row[name] for row in results]) for name, _ in monoid.arguments}
@@ -96,6 +96,6 @@ def columns_of(monoid: Monoid, results: list[Any]) -> Any:
 
 def _object_column(values: list[Any]) -> NDArray[Any]:
     column = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):  # at once, a list of lists would be a table
+    for i, value in enumerate(values):  # one by one, because NumPy would turn a list of lists into a table
         column[i] = value
     return column

@@ -10,8 +10,8 @@ from sash.monoid import Monoid
 from sash.monoids import maxcount
 from sash.window.window import Window
 
-# Inserts (+) and evicts (-) that lead to the paper's tree A, and its steps from there. Letters are values; their
-# place in the alphabet is their time.
+# Inserts (+) and evicts (-) that build the paper's tree A, and the steps from there. Letters are values; their place in
+# the alphabet is their time.
 _TO_TREE_A = "+e+f+g+h +c+d +a+b +m+n-h+o+q +h+i+j+k-j+j-m +s+t+u -h+h+l+m"
 _STEPS = {
     "A→B": ("+v", "in order, nothing to rebalance"),
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _print_opening() -> None:
-    print("A window takes values in any order and always knows the aggregate of all it holds.\n")
+    print("A window accepts values in any order and has the aggregate of all of them at any time.\n")
     window = Window(maxcount())
     for time, value in [(17, 4), (19, 3), (20, 0), (21, 4), (22, 4), (18, 5)]:
         window.insert(time, value)
@@ -47,7 +47,7 @@ def _print_opening() -> None:
     for time in (17, 18):
         window.evict(time)
         print(f"  evict({time})       max and how often: {window.query()}")
-    print(f"  query(20, 21)   of a stretch of time: {window.query(20, 21)}")
+    print(f"  query(20, 21)   of a time range: {window.query(20, 21)}")
 
 
 def _play(window: Window, sign: str, letter: str) -> None:

@@ -1,7 +1,7 @@
 """Window: one out-of-order sliding window.
 
-`Window` is the core's own type; this class adds what is not worth C++: batches, iteration, copies, pickles. Single
-calls (`insert`, `evict`, `query`) go straight to the core.
+`Window` extends the core's type with what does not need C++: batches, iteration, copies, pickles. Single calls
+(`insert`, `evict`, `query`) go straight to the core.
 """
 
 import pickle
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sash import _core, serialize
-from sash.errors import ArgumentError, CorruptStateError, KindError, SashError, shown
+from sash.errors import ArgumentError, KindError, SashError, shown
 from sash.inputs import batch
 from sash.inputs.batch import Kinds
 from sash.monoid import Monoid
+from sash.monoids.arguments import checked_int
 from sash.times import as_number, is_integer
 from sash.window import slide_results
 from sash.window.bytes import load_objects, monoid_of, native_kinds, require_instants
@@ -39,18 +40,19 @@ _OPTIONS = {
 
 
 class Window(_core.Window):
-    """A time-ordered window that takes values in any order and answers for all of it, or any stretch, at once.
+    """A time-ordered window that accepts values in any order and aggregates all of them, or any time range.
 
-    `n` is the number of entries, `d` how many lie between an entry and the nearer end.
+    `n` is the number of entries, `d` the number of entries between an entry and the nearer end, and `m` the number of
+    entries in a range.
 
-    | structure    | insert           | evict            | query | stretch                  |
-    |--------------|------------------|------------------|-------|--------------------------|
-    | "fiba"       | O(log d) amort.  | O(log d) amort.  | O(1)  | O(log d + log n of it)   |
-    | "paper"      | O(log d) amort.  | O(log d) amort.  | O(1)  | O(log d + log n of it)   |
-    | "classic"    | O(log n)         | O(log n)         | O(1)  | O(log n)                 |
-    | "two_stacks" | O(1), in order   | O(1) amort.      | O(1)  | no                       |
-    | "daba"       | O(1), in order   | O(1)             | O(1)  | no                       |
-    | "reactive"   | O(log n), in o.  | O(log n)         | O(log n) | O(log n)              |
+    | structure    | insert             | evict            | query    | range query        |
+    |--------------|--------------------|------------------|----------|--------------------|
+    | "fiba"       | O(log d) amort.    | O(log d) amort.  | O(1)     | O(log d + log m)   |
+    | "paper"      | O(log d) amort.    | O(log d) amort.  | O(1)     | O(log d + log m)   |
+    | "classic"    | O(log n)           | O(log n)         | O(1)     | O(log n)           |
+    | "two_stacks" | O(1), in order     | O(1) amort.      | O(1)     | no                 |
+    | "daba"       | O(1), in order     | O(1)             | O(1)     | no                 |
+    | "reactive"   | O(log n), in order | O(log n)         | O(log n) | O(log n)           |
 
     >>> from sash import Window, monoids
     >>> w = Window(monoids.max())
@@ -74,37 +76,39 @@ class Window(_core.Window):
         leaf_capacity: int | None = None,
         fanout: int | None = None,
     ) -> None:
-        """Make an empty window.
+        """Create an empty window.
 
-        `min_arity` is the paper's µ and belongs to "paper" and "classic"; `leaf_capacity` and `fanout` belong to
-        "fiba", which otherwise chooses them by what the monoid costs.
+        `min_arity` is the paper's µ and applies to "paper" and "classic"; `leaf_capacity` and `fanout` apply to "fiba",
+        which by default chooses them by the cost of the monoid.
         """
         if not isinstance(monoid, Monoid):
-            raise KindError(f"monoid: {shown(monoid)} is not a Monoid; give one of sash.monoids or a sash.Monoid.")
+            raise KindError(f"monoid must be a Monoid, got {shown(monoid)}.", argument="monoid")
         if structure not in STRUCTURES:
-            raise ArgumentError(f"structure: {shown(structure)} is not known; give one of {', '.join(STRUCTURES)}.")
-        options = {"min_arity": min_arity, "leaf_capacity": leaf_capacity, "fanout": fanout}
-        given = {name: _checked_option(structure, name, value) for name, value in options.items() if value is not None}
-        super().__init__(monoid, structure, *({"min_arity": 4, "leaf_capacity": 0, "fanout": 0} | given).values())
+            raise ArgumentError(
+                f"structure must be one of {', '.join(STRUCTURES)}, got {shown(structure)}.", argument="structure"
+            )
+        values = {"min_arity": min_arity, "leaf_capacity": leaf_capacity, "fanout": fanout}
+        options = {name: _checked_option(structure, name, value) for name, value in values.items() if value is not None}
+        super().__init__(monoid, structure, *({"min_arity": 4, "leaf_capacity": 0, "fanout": 0} | options).values())
         self._structure = structure
-        self._options = given
+        self._options = options
 
     @property
     def structure(self) -> str:
-        """The structure's name."""
+        """The name of the structure."""
         return self._structure
 
     @property
     def min_arity(self) -> int | None:
-        """The paper's µ, of which a node has at least so many children; None where there are no such nodes."""
+        """The paper's µ, the minimum number of children of a node; None for structures without it."""
         return self._options.get("min_arity", 4) if self._structure in _OPTIONS["min_arity"].structures else None
 
     # --- batches ----------------------------------------------------------------------------------
 
     def insert_many(self, times: Any, values: Any) -> None:
-        """Insert a batch, as if one by one in the order given; all of it or, on an error, nothing.
+        """Insert a batch, equivalent to inserting its rows one by one; on an error, nothing is inserted.
 
-        Lists, arrays, pandas, polars and Arrow columns are taken.
+        Accepts lists, arrays, and pandas, polars and Arrow columns.
 
         >>> from sash import Window, monoids
         >>> w = Window(monoids.sum())
@@ -117,11 +121,11 @@ class Window(_core.Window):
             self._insert_many(kinds, time_column, value_column)
 
     def slide(self, times: Any, values: Any, *, size: Any = None, count: int | None = None, at: str = "each") -> Any:
-        """Slide over a stream and give the aggregate after each arrival, in native code throughout.
+        """Slide over a stream and return the aggregate after each arrival, entirely in native code.
 
-        With `size=`, for each pair: insert, drop all times at or before newest − size, query. With `count=`, the
-        paper's round: evict the oldest if the window holds so many, insert, query. With `at="end"`: insert all, drop,
-        one query. An error stops it and is raised as a `SlideError`, which names the round.
+        With `size=`, for each pair: insert, evict all times at or before newest − size, query. With `count=`, the
+        paper's round: evict the oldest if the window has that many entries, insert, query. With `at="end"`: insert all,
+        evict, and query once. An error stops the slide and is raised as a `SlideError`, which has the round.
 
         >>> from sash import Window, monoids
         >>> Window(monoids.sum()).slide([1, 2, 4, 3], [1, 10, 100, 1000], size=2)
@@ -130,13 +134,16 @@ class Window(_core.Window):
         array([   1,   11,  110, 1100])
         """
         if at not in ("each", "end"):
-            raise ArgumentError(f'at: {shown(at)} is not known; give "each" or "end".')
+            raise ArgumentError(f'at must be "each" or "end", got {shown(at)}.', argument="at")
         if (size is None) == (count is None):
-            raise ArgumentError(f"size: {shown(size)} came with count={shown(count)}; give one of the two.")
+            raise ArgumentError(
+                f"size or count must be set, but not both, got size={shown(size)} and count={shown(count)}.",
+                argument="size",
+            )
         if count is not None and not is_integer(count):
-            raise KindError(f"count: {shown(count)} is not an int; give an int of at least 1.")
+            raise KindError(f"count must be an int, got {shown(count)}.", argument="count")
         if count is not None and count < 1:
-            raise ArgumentError(f"count: {shown(count)} is no size of a window; give an int of at least 1.")
+            raise ArgumentError(f"count must be positive, got {shown(count)}.", argument="count")
         kinds, time_column, value_column = batch.read_batch(self, times, values)
         if kinds is None:
             return self.query() if at == "end" else slide_results.no_results(self.monoid)
@@ -159,7 +166,7 @@ class Window(_core.Window):
             raise slide_results.slide_error(error, done, results)
         return results
 
-    # --- container manners ------------------------------------------------------------------------
+    # --- container protocol -----------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the times, oldest first."""
@@ -172,7 +179,7 @@ class Window(_core.Window):
     def items(
         self, start: Any = None, stop: Any = None, *, closed: str = "both", reverse: bool = False
     ) -> Iterator[tuple[Any, Any]]:
-        """Iterate over pairs of a time and the aggregate of that one time.
+        """Iterate over pairs of a time and its aggregate.
 
         >>> from sash import Window, monoids
         >>> w = Window(monoids.count())
@@ -183,7 +190,7 @@ class Window(_core.Window):
         return self._walk(start, stop, closed, bool(reverse), "results")
 
     def _walk(self, start: Any, stop: Any, closed: str, reverse: bool, shown: str) -> Iterator[tuple[Any, Any]]:
-        """Read the first chunk now, so that a wrong argument is told now, and the others as they are needed."""
+        """Iterate in chunks. The first is read now, so that an invalid argument raises now."""
         return self._chunks(
             self._scan(start, stop, closed, reverse, _CHUNK, shown), self._version, start, stop, closed, reverse, shown
         )
@@ -214,10 +221,10 @@ class Window(_core.Window):
 
     def _require_version(self, version: int) -> None:
         if self._version != version:
-            raise RuntimeError("window changed while it was iterated over")
+            raise RuntimeError("window changed during iteration")
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both hold the same entries for the same monoid; their structures may differ."""
+        """Return whether both have the same entries and the same monoid; their structures may differ."""
         if not isinstance(other, Window):
             return NotImplemented
         if self.monoid != other.monoid or len(self) != len(other):
@@ -227,14 +234,14 @@ class Window(_core.Window):
         return all(_same(a, b) for one, two in zip(mine, theirs, strict=True) for a, b in zip(one, two, strict=True))
 
     def __repr__(self) -> str:
-        """Show the monoid, the structure and what is inside, not the entries."""
-        inside = f"{len(self)} entries from {shown(self.oldest)} to {shown(self.newest)}" if len(self) else "empty"
-        return f"<Window of {self.monoid!r}, {self.structure}, {inside}>"
+        """Return a summary: the monoid, the structure, the number of entries and their ends."""
+        entries = f"{len(self)} entries from {shown(self.oldest)} to {shown(self.newest)}" if len(self) else "empty"
+        return f"<Window of {self.monoid!r}, {self.structure}, {entries}>"
 
     # --- copies -----------------------------------------------------------------------------------
 
     def copy(self) -> "Window":
-        """Give a window of its own with the same entries, shape and counters. O(n)."""
+        """Return an independent window with the same entries, shape and counters. O(n)."""
         twin = _blank(type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
         twin._copy_from(self)
         return twin
@@ -242,17 +249,17 @@ class Window(_core.Window):
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Window":
-        """Copy; states are never changed in place, so they are shared."""
+        """Return a copy that shares the states, which are never changed in place."""
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the entries, as native bytes where they are native; the tree is built anew from them."""
-        made = (type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
+        """Pickle the entries, as native bytes if they are native; unpickling rebuilds the tree from them."""
+        blank = (type(self), self.monoid, self._structure, self._options, getattr(self, "__dict__", None))
         packed = self._pack()
-        return _restored, (made, self._kinds, *(packed or self._freeze()))
+        return _restored, (blank, self._kinds, *(packed or self._freeze()))
 
     def to_bytes(self) -> bytes:
-        """Give the window as bytes, checked and versioned, that `from_bytes` loads; native windows hold no pickle.
+        """Return the window as versioned bytes with a checksum, for `from_bytes`; native windows contain no pickle.
 
         >>> from sash import Window, monoids
         >>> w = Window(monoids.sum())
@@ -275,15 +282,15 @@ class Window(_core.Window):
 
     @classmethod
     def from_bytes(cls, data: Any, monoid: Monoid | None = None, *, allow_pickle: bool = False) -> "Window":
-        """Load what `to_bytes` gave; a `CorruptStateError` where it is anything else.
+        """Return the window that `to_bytes` saved, or raise a `CorruptStateError` for other bytes.
 
-        A built-in monoid is known by its name; give the `monoid` where it is your own. A window of Python objects was
-        pickled, and unpickling runs code: `allow_pickle=True` is for bytes that you trust.
+        Built-in monoids are found by name; pass a custom one as `monoid`. A window of Python objects is pickled, and
+        unpickling runs code: set `allow_pickle=True` only for bytes that you trust.
         """
         header, times, entries = serialize.part(data)
         try:
-            known = monoid_of(header, monoid)
-            window = _shell(cls, header, known)
+            own = monoid_of(header, monoid)
+            window = _shell(cls, header, own)
             kinds = header["kinds"] and (
                 header["kinds"][0],
                 serialize.codec_from(header["kinds"][1]),
@@ -293,15 +300,15 @@ class Window(_core.Window):
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             if isinstance(error, SashError):
                 raise
-            raise CorruptStateError(f"data: its header is not that of a window: {shown(error)}.") from None
+            raise serialize.corrupt(f"data has a header that is not a window's: {shown(error)}.") from None
         if not is_integer(rows) or not 0 <= rows <= len(data):
-            raise CorruptStateError(f"data: its header counts {shown(rows)} rows, and there is not room for them.")
+            raise serialize.corrupt(f"data has a header with an impossible number of rows: {shown(rows)}.")
         if not isinstance(kinds, (tuple, type(None))) or (kinds and not isinstance(kinds[2], str)):
-            raise CorruptStateError(f"data: it names kinds that no window has, {shown(kinds)}.")
+            raise serialize.corrupt(f"data describes kinds that no window can have: {shown(kinds)}.")
         if kinds and pickled:
             load_objects(window, kinds, entries, allow_pickle)
         elif kinds:
-            native = native_kinds(kinds, known)
+            native = native_kinds(kinds, own)
             require_instants(native[1], times)
             window._unpack(native, times, entries, rows, wide)
         return window
@@ -311,13 +318,13 @@ def _shell(cls: type[Window], header: dict[str, Any], monoid: Monoid) -> Window:
     try:
         return _blank(cls, monoid, header["structure"], dict(header["options"]), None)
     except SashError as error:
-        raise CorruptStateError(f"data: its header asks for what there is not: {error}") from None
+        raise serialize.corrupt(f"data has an invalid header: {error}") from None
 
 
 def _blank(
     cls: type[Window], monoid: Monoid, structure: str, options: dict[str, int], attributes: dict[str, Any] | None
 ) -> Window:
-    """Make an empty window of a class whose own `__init__` may want other arguments."""
+    """Return an empty window of a class whose own `__init__` may have other parameters."""
     window = cls.__new__(cls)
     Window.__init__(window, monoid, structure=structure, **options)
     if attributes:
@@ -325,8 +332,8 @@ def _blank(
     return window
 
 
-def _restored(made: Any, kinds: Kinds | None, times: Any, entries: Any, *rest: Any) -> Window:
-    window = _blank(*made)
+def _restored(blank: Any, kinds: Kinds | None, times: Any, entries: Any, *rest: Any) -> Window:
+    window = _blank(*blank)
     if kinds is not None and isinstance(times, bytes):
         window._unpack(kinds, times, entries, *rest)
     elif kinds is not None:
@@ -335,7 +342,7 @@ def _restored(made: Any, kinds: Kinds | None, times: Any, entries: Any, *rest: A
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two times or states are equal; NaN is the same as NaN here, also inside a state."""
+    """Return whether two times or states are equal, where NaN equals NaN, also inside a state."""
     if a is b or (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and all(map(_same, a, b))):
         return True
     return bool(a == b) or bool(a != a and b != b)
@@ -345,17 +352,15 @@ def _checked_option(structure: str, name: str, value: Any) -> int:
     structures, least, most = _OPTIONS[name]
     if structure not in structures:
         raise ArgumentError(
-            f"{name}: {shown(value)} came with structure {shown(structure)}; only {' and '.join(structures)} take it."
+            f"{name} must be None for structure {shown(structure)}, got {shown(value)}; "
+            f"it applies to {' and '.join(structures)}.",
+            argument=name,
         )
-    if not is_integer(value):
-        raise KindError(f"{name}: {shown(value)} is not an int; give an int from {least} to {most}.")
-    if not least <= value <= most:
-        raise ArgumentError(f"{name}: {value} is out of range; give an int from {least} to {most}.")
-    return int(value)
+    return checked_int(name, value, least, most)
 
 
 def _checked_size(kinds: Kinds, size: Any, times: batch.Column) -> Any:
-    """Give the size as a difference in the window's own ticks; None is one that nothing exceeds."""
+    """Return the size in the window's ticks, or None if it is larger than any difference of times."""
     kind, codec, _ = kinds
     if kind == "object":
         return _checked_object_size(size, times)
@@ -365,17 +370,17 @@ def _checked_size(kinds: Kinds, size: Any, times: batch.Column) -> Any:
     elif kind == "float":
         if isinstance(size, bool) or as_number(size) is None:
             raise KindError(
-                f"size: {shown(size)} is not a number, but this window's times are floats; give one above 0."
+                f"size must be a number because this window's times are floats, got {shown(size)}.", argument="size"
             )
         ticks = None if size >= _LARGEST else float(size)
     else:
         if not is_integer(size):
             raise KindError(
-                f"size: {shown(size)} is not an int, but this window's times are ints; give an int above 0."
+                f"size must be an int because this window's times are ints, got {shown(size)}.", argument="size"
             )
         ticks = None if size > 2**63 - 1 else int(size)
     if ticks is not None and not ticks > 0:
-        raise ArgumentError(f"size: {shown(size)} is no size of a window; give one above 0.")
+        raise ArgumentError(f"size must be positive, got {shown(size)}.", argument="size")
     return ticks
 
 
@@ -384,8 +389,9 @@ def _checked_object_size(size: Any, times: batch.Column) -> Any:
         positive = not len(times) or times[0] - size < times[0]
     except (TypeError, OverflowError):
         raise KindError(
-            f"size: {shown(size)} cannot be subtracted from the time {shown(times[0])}; use count=."
+            f"size must be subtractable from times such as {shown(times[0])}, got {shown(size)}; use count= instead.",
+            argument="size",
         ) from None
     if not positive:
-        raise ArgumentError(f"size: {shown(size)} is no size of a window; give one above 0.")
+        raise ArgumentError(f"size must be positive, got {shown(size)}.", argument="size")
     return size

@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to carry": ({"carry": ["nobody"]}, r"carry must name columns of df \(.*\), got 'nobody'"),
     "a watermark on another": ({"time": "other"}, "df must have a watermark on 'other', .*withWatermark"),
     "text for a time": ({"time": "text"}, "column 'text' must hold timestamps to be the time of a stream, got string"),
-    "a fraction for a key": ({"keys": "y"}, "keys: floats are no keys"),
+    "a fraction for a key": ({"keys": "y"}, "keys must not be floats"),
     "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
     "a collated key": (
         {"keys": "collated"},

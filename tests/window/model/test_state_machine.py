@@ -33,7 +33,7 @@ PLACES = st.lists(PLACE, max_size=12)
 class WindowMachine(RuleBasedStateMachine):
     """A window and its oracle, which must agree after every step.
 
-    Places are cut down to a stretch of time that is a few nodes long; in-order structures
+    Places are limited to a time range that is a few nodes long; in-order structures
     count their places on from the newest time, or back from it where something is to be found.
     """
 
