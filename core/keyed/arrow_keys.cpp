@@ -61,9 +61,10 @@ KeyColumns::Column KeyColumns::column_of(const ArrowSchema& schema, const ArrowA
         column.offsets = array.buffers[1];
         column.values = static_cast<const char*>(array.buffers[2]);
     } else if (column.width == 0) {
-        fail(ErrorKind::kind, std::string("keys: ") + schema.name +
-                                  " is of a type that is no key; give integers, booleans, text, dates, timestamps or "
-                                  "decimals.");
+        fail(ErrorKind::kind,
+             std::string("keys must be integers, booleans, text, dates, timestamps or decimals; column '") +
+                 schema.name + "' is of another type.",
+             "keys");
     }
     return column;
 }

@@ -172,7 +172,7 @@ void join_panes(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb
     Optional<uint8_t> late_bytes(late);
     size_t rows = time_bytes.view().size() / sizeof(int64_t);
     if (record_bytes.view().size() != rows * engine.keyed.plan().words() * sizeof(int64_t))
-        fail(ErrorKind::corrupt, "panes: they are not those of these aggregates.");
+        fail(ErrorKind::corrupt, "panes must be records of these aggregates.", "panes");
     engine.keyed.join(batch, data_of<int64_t>(time_bytes), data_of<int64_t>(record_bytes), late_bytes.get(),
                       data_of<uint8_t>(status_bytes));
 }

@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     combines: int
 
 
-class Held:
+class RetainedRows:
     """A stream that holds n rows of one key in a window that covers them all."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, nodes: str, agg: Monoid, n: int) -> None:
@@ -105,7 +105,7 @@ class Held:
 @EACH_WAY
 def test_repairs_follow_the_distance(monkeypatch, nodes, agg, way):
     """A late row, or a delete, at distance d has O(log d) summaries repaired in a window of 2^17 rows."""
-    held = Held(monkeypatch, nodes, AGGS[agg], MANY)
+    held = RetainedRows(monkeypatch, nodes, AGGS[agg], MANY)
     for power in range(4, 17):
         worst = max(cost.repairs for cost in held.costs(way, 2**power))
         assert worst <= bound(nodes, 2**power), power
@@ -120,7 +120,7 @@ def test_repairs_ignore_the_size(monkeypatch, nodes, agg, way):
     for distance in (2**6, 2**12):
         costs = []
         for n in (2**13, 2**15, 2**17):
-            held = Held(monkeypatch, nodes, AGGS[agg], n)
+            held = RetainedRows(monkeypatch, nodes, AGGS[agg], n)
             costs.append(sum(cost.repairs for cost in held.costs(way, distance, 4 * SAMPLES)) / (4 * SAMPLES))
         assert max(costs) - min(costs) <= ABOUT[nodes][0] / 4, (distance, costs)
 
@@ -129,7 +129,7 @@ def test_repairs_ignore_the_size(monkeypatch, nodes, agg, way):
 @EACH_AGG
 def test_combines_of_a_far_row(monkeypatch, nodes, agg):
     """The push of a late row, its answer included, takes at 2^16 at most four times the combines of one at 2^4."""
-    held = Held(monkeypatch, nodes, AGGS[agg], MANY)
+    held = RetainedRows(monkeypatch, nodes, AGGS[agg], MANY)
     near, far = (max(cost.combines for cost in held.costs("late", 2**power)) for power in (4, 16))
     assert 0 < far <= 4 * near
 
@@ -138,7 +138,7 @@ def test_combines_of_a_far_row(monkeypatch, nodes, agg):
 @EACH_AGG
 def test_the_bound_can_be_broken(monkeypatch, nodes, agg):
     """Repairs in proportion to the rows behind a late one are far above the bound, and so is a row in every leaf."""
-    held = Held(monkeypatch, nodes, AGGS[agg], MANY)
+    held = RetainedRows(monkeypatch, nodes, AGGS[agg], MANY)
     far = 2**16
     assert far > 100 * bound(nodes, far)
     spread = held.cost("late", far, count=2 * far // ABOUT[nodes][0])

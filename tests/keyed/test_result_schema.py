@@ -12,7 +12,7 @@ import sash
 from sash import KeyedWindows, Monoid, SashError, monoids
 from sash.keyed.definition import Definition
 from sash.keyed.result_schema import require_readable, result_schema
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.monoids.sketches import available
 
 FIELDS = [
@@ -110,7 +110,7 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 
 def computed(schema: pa.Schema, **words: Any) -> pa.Schema:
-    spec = Asked.of(**words)
+    spec = Spec.of(**words)
     definition = Definition.of(spec, schema.empty_table())
     require_readable(spec, definition, schema)
     return result_schema(spec, definition, schema)

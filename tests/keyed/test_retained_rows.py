@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sash import KeyedWindows, monoids
 from sash.errors import CorruptStateError, InvariantError
 from sash.keyed import retained_rows
-from sash.keyed.retained_rows import Held
+from sash.keyed.retained_rows import RetainedRows
 
 SCHEMA = pa.schema(
     [
@@ -71,7 +71,7 @@ class HeldMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.cap, self.spare = 8, 4
-        self.held = Held(COLUMNS, SCHEMA, cap=self.cap, spare=self.spare)
+        self.held = RetainedRows(COLUMNS, SCHEMA, cap=self.cap, spare=self.spare)
         self.times: dict[int, int] = {}  # the oracle: the times of rows that must be there
         self.gaps: list[int] = []
         self.seq = self.clock = 0
@@ -150,10 +150,10 @@ class HeldMachine(RuleBasedStateMachine):
 
     @rule()
     def bytes_and_back(self):
-        schema, rows = Held.parts(self.held.to_bytes(SCHEMA))
+        schema, rows = RetainedRows.parts(self.held.to_bytes(SCHEMA))
         assert schema == SCHEMA
         assert set(rows.column("seq").to_pylist()) >= set(self.times)
-        self.held = Held(COLUMNS, SCHEMA, cap=self.cap, spare=self.spare)
+        self.held = RetainedRows(COLUMNS, SCHEMA, cap=self.cap, spare=self.spare)
         self.held.restore(rows)
         self.furthest = max(self.furthest, self.bound + 1)  # what lingered is seen again at the next bound
 
@@ -173,7 +173,7 @@ TestHeld = HeldMachine.TestCase
 
 def test_adding_copies_a_row_a_logarithm_of_times():
     """A thousand batches of a hundred rows: a row is copied as often as its segment doubles, and segments are few."""
-    store, cap = Held(["x", "k"], PLAIN, cap=4096), 4096
+    store, cap = RetainedRows(["x", "k"], PLAIN, cap=4096), 4096
     for first in range(0, 100_000, 100):
         store.add(plain(first, 100), first, kept(100), np.arange(first, first + 100))
     assert store.copied <= 100_000 * (2 + math.log2(cap / 100))
@@ -182,7 +182,7 @@ def test_adding_copies_a_row_a_logarithm_of_times():
 
 
 def test_single_rows_cost_no_more():
-    store = Held(["x", "k"], PLAIN, cap=256)
+    store = RetainedRows(["x", "k"], PLAIN, cap=256)
     for seq in range(2_000):
         store.add(plain(seq, 1), seq, kept(1), seqs_of([seq]))
     assert store.copied <= 2_000 * (2 + math.log2(256))
@@ -193,7 +193,7 @@ def test_single_rows_cost_no_more():
 @pytest.mark.parametrize("jumbled", [False, True])
 def test_taking_copies_what_is_taken(count, jumbled):
     """However much is held: a few copies of the rows asked for, in memory that is no larger."""
-    store = Held(["x", "k"], PLAIN, cap=1024)
+    store = RetainedRows(["x", "k"], PLAIN, cap=1024)
     store.add(plain(0, 20_000), 0, kept(20_000), np.arange(20_000))
     wanted = np.random.default_rng(count).integers(0, 20_000, count)
     wanted = wanted if jumbled else np.sort(wanted)
@@ -206,7 +206,7 @@ def test_taking_copies_what_is_taken(count, jumbled):
 
 def test_a_stream_that_expires_copies_little():
     """With a window of 3,000 rows, out of order and with rows from far ahead: some copies a row, not what is held."""
-    store, rng = Held(["x", "k"], PLAIN, cap=512, spare=64), np.random.default_rng(1)
+    store, rng = RetainedRows(["x", "k"], PLAIN, cap=512, spare=64), np.random.default_rng(1)
     for first in range(0, 60_000, 100):
         times = np.arange(first, first + 100) + rng.integers(0, 500, 100)
         times[::50] += 10**9
@@ -217,7 +217,7 @@ def test_a_stream_that_expires_copies_little():
 
 def test_what_lingers_is_bounded_at_every_step():
     """One row in a hundred is from far ahead and would hold back the others of its segment for ever."""
-    store = Held(["x", "k"], PLAIN, cap=512, spare=64)
+    store = RetainedRows(["x", "k"], PLAIN, cap=512, spare=64)
     all_times = np.zeros(0, dtype=np.int64)
     for first in range(0, 40_000, 100):
         times = np.arange(first, first + 100)
@@ -233,7 +233,7 @@ def test_what_lingers_is_bounded_at_every_step():
 
 def test_segments_that_have_shrunk_are_joined():
     """What is left of many segments is a few rows each; they do not stay so many."""
-    store = Held(["x", "k"], PLAIN, cap=64, spare=8)
+    store = RetainedRows(["x", "k"], PLAIN, cap=64, spare=8)
     times = np.arange(64 * 200)
     times[::32] += 10**9
     store.add(plain(0, len(times)), 0, kept(len(times)), times)
@@ -245,7 +245,7 @@ def test_segments_that_have_shrunk_are_joined():
 
 def test_segments_are_looked_at_when_one_of_them_waits_for_it(monkeypatch):
     """That is when a quarter of one's rows have expired, and when all have; else a bound is compared with a number."""
-    store, looks = Held(["x", "k"], PLAIN, cap=64), []
+    store, looks = RetainedRows(["x", "k"], PLAIN, cap=64), []
     store.add(plain(0, 6_400), 0, kept(6_400), np.arange(6_400))
     fewer = store._fewer
     monkeypatch.setattr(store, "_fewer", lambda segments: looks.append(bound) or fewer(segments))
@@ -258,7 +258,7 @@ def test_segments_are_looked_at_when_one_of_them_waits_for_it(monkeypatch):
 def test_memory_is_its_own():
     """What is held does not change with the array that a batch was made of, nor does it keep a larger table alive."""
     numbers = np.arange(1_000)
-    store = Held(["x"], pa.schema([("x", pa.int64())]))
+    store = RetainedRows(["x"], pa.schema([("x", pa.int64())]))
     store.add(pa.table({"x": numbers}).slice(10, 5), 0, kept(5), np.arange(5))
     numbers[:] = -1
     assert store.rows(np.arange(5)).column("x").to_pylist() == [10, 11, 12, 13, 14]
@@ -268,7 +268,7 @@ def test_memory_is_its_own():
 def test_slices_of_a_large_table_are_joined(monkeypatch):
     """What counts is the size of the slice, not of what it was cut from; large rows stay in several segments."""
     monkeypatch.setattr(retained_rows, "_BYTES", 10_000)
-    store, table = Held(["x", "k"], PLAIN), plain(0, 20_000)
+    store, table = RetainedRows(["x", "k"], PLAIN), plain(0, 20_000)
     for first in range(0, 1_000, 10):
         store.add(table.slice(first, 10), first, kept(10), np.arange(first, first + 10))
     assert max(segment.nbytes for segment in store._segments) <= 10_000
@@ -277,7 +277,7 @@ def test_slices_of_a_large_table_are_joined(monkeypatch):
 
 def test_batches_take_the_types_of_the_first():
     """A column of nothing but nulls has no type of its own, and pandas writes notes into the schema."""
-    store = Held(["x", "k"], PLAIN.with_metadata({"pandas": "{}"}))
+    store = RetainedRows(["x", "k"], PLAIN.with_metadata({"pandas": "{}"}))
     store.add(
         pa.table({"k": pa.nulls(1), "x": [1]}).replace_schema_metadata({"pandas": "{1}"}), 0, kept(1), seqs_of([0])
     )
@@ -299,7 +299,7 @@ def words(first: int, count: int, index: pa.DataType) -> pa.Array:
 def test_dictionaries_that_do_not_fit_together_stay_apart():
     """Batches of categories with one byte for an index: more words than it can number, in any order."""
     kind = pa.dictionary(pa.int8(), pa.string())
-    store = Held(["d"], pa.schema([("d", kind)]))
+    store = RetainedRows(["d"], pa.schema([("d", kind)]))
     for first in range(0, 2_000, 50):
         store.add(pa.table({"d": words(first, 50, pa.int8())}), first, kept(50), np.arange(first, first + 50))
     for wanted in ([1_999, 3, 700], np.random.default_rng(0).permutation(2_000).tolist()):
@@ -307,15 +307,15 @@ def test_dictionaries_that_do_not_fit_together_stay_apart():
         assert rows.column("d").type == kind
         assert rows.column("d").to_pylist() == [f"word {seq}" for seq in wanted]
     assert store.copied <= 10 * 2_000 + 4 * 2_003
-    again = Held(["d"], store.schema)
-    again.restore(Held.parts(store.to_bytes(store.schema))[1])
+    again = RetainedRows(["d"], store.schema)
+    again.restore(RetainedRows.parts(store.to_bytes(store.schema))[1])
     assert again.rows(np.arange(2_000)).equals(store.rows(np.arange(2_000)))
 
 
 def test_dictionaries_do_not_grow_for_ever(monkeypatch):
     """Words that no row uses any more are let go of, also those that a batch never used."""
     monkeypatch.setattr(retained_rows, "SPARE", 16)
-    store = Held(["d"], pa.schema([("d", pa.dictionary(pa.int32(), pa.string()))]), cap=64, spare=16)
+    store = RetainedRows(["d"], pa.schema([("d", pa.dictionary(pa.int32(), pa.string()))]), cap=64, spare=16)
     for first in range(0, 5_000, 10):
         table = pa.table({"d": words(first - 500, 510, pa.int32()).slice(500)})
         store.add(table, first, kept(10), np.arange(first, first + 10))
@@ -354,9 +354,9 @@ SAMPLE_ROWS = [
 ]
 
 
-def sample() -> tuple[Held, pa.Schema, pa.Table]:
-    schema, rows = Held.parts(zlib.decompress(base64.b85decode(SAMPLE)))
-    return Held(["k", "t", "d", "l"], schema), schema, rows
+def sample() -> tuple[RetainedRows, pa.Schema, pa.Table]:
+    schema, rows = RetainedRows.parts(zlib.decompress(base64.b85decode(SAMPLE)))
+    return RetainedRows(["k", "t", "d", "l"], schema), schema, rows
 
 
 def test_bytes_of_the_first_version_are_read():
@@ -383,8 +383,8 @@ def test_bytes_are_those_that_the_first_version_reads():
 
 @pytest.mark.parametrize("columns", [[], ["x", "k"]])
 def test_nothing_held_goes_through_bytes(columns):
-    store = Held(columns, PLAIN)
-    store.restore(Held.parts(Held(columns, PLAIN).to_bytes(PLAIN))[1])
+    store = RetainedRows(columns, PLAIN)
+    store.restore(RetainedRows.parts(RetainedRows(columns, PLAIN).to_bytes(PLAIN))[1])
     assert store.rows_held == 0
     store.add(plain(0, 3), 0, kept(3), np.arange(3))
     assert store.rows_held == (3 if columns else 0)
@@ -392,18 +392,18 @@ def test_nothing_held_goes_through_bytes(columns):
 
 def test_columns_named_like_its_own_go_through_bytes():
     schema = pa.schema([("ticks", pa.string()), ("seq", pa.int64())])
-    store, again = Held(["ticks", "seq"], schema), Held(["ticks", "seq"], schema)
+    store, again = RetainedRows(["ticks", "seq"], schema), RetainedRows(["ticks", "seq"], schema)
     store.add(pa.table({"ticks": ["a", "b"], "seq": [7, 8]}, schema=schema), 40, kept(2), np.arange(2))
-    again.restore(Held.parts(store.to_bytes(schema))[1])
+    again.restore(RetainedRows.parts(store.to_bytes(schema))[1])
     assert again.rows(seqs_of([41])).to_pylist() == [{"ticks": "b", "seq": 8}]
 
 
 def test_what_has_expired_is_not_written():
-    store = Held(["x", "k"], PLAIN)
+    store = RetainedRows(["x", "k"], PLAIN)
     store.add(plain(0, 100), 0, kept(100), np.arange(100))
     store.expire(60)
     assert store.rows_held == 100
-    assert Held.parts(store.to_bytes(PLAIN))[1].column("seq").to_pylist() == list(range(61, 100))
+    assert RetainedRows.parts(store.to_bytes(PLAIN))[1].column("seq").to_pylist() == list(range(61, 100))
 
 
 def crafted() -> dict[str, pa.Table]:
@@ -426,7 +426,7 @@ def crafted() -> dict[str, pa.Table]:
 
 @pytest.mark.parametrize("said", crafted())
 def test_crafted_rows_are_refused(said):
-    store = Held(["x", "k"], PLAIN)
+    store = RetainedRows(["x", "k"], PLAIN)
     with pytest.raises(CorruptStateError, match=" ".join(said.split())) as raised:
         store.restore(crafted()[said])
     message = str(raised.value)
@@ -435,7 +435,7 @@ def test_crafted_rows_are_refused(said):
 
 
 def test_a_null_where_there_must_be_none_is_refused():
-    store = Held(["x"], pa.schema([pa.field("x", pa.int64(), nullable=False)]))
+    store = RetainedRows(["x"], pa.schema([pa.field("x", pa.int64(), nullable=False)]))
     with pytest.raises(CorruptStateError, match="what it must have"):
         store.restore(pa.table({"seq": [3], "ticks": [1], "x": pa.array([None], pa.int64())}))
     store.restore(pa.table({"seq": [3], "ticks": [1], "x": [7]}))
@@ -446,14 +446,16 @@ def test_a_null_where_there_must_be_none_is_refused():
 @pytest.mark.parametrize("length", [0, 1, 3, 10**6, -1])
 def test_columns_of_different_lengths_are_refused(column, length):
     """Bytes of Arrow say how long each column is, which need not be how long the batch is."""
-    store = Held(["x", "k"], PLAIN)
+    store = RetainedRows(["x", "k"], PLAIN)
     store.add(plain(0, 2), 0, kept(2), np.arange(2))
     data, nodes = store.to_bytes(PLAIN), struct.pack("<8q", *[2, 0] * 4)
     assert data.count(nodes) == 1
     changed = [2, 0] * 4
     changed[2 * column] = length
     with pytest.raises(CorruptStateError):
-        Held(["x", "k"], PLAIN).restore(Held.parts(data.replace(nodes, struct.pack("<8q", *changed)))[1])
+        RetainedRows(["x", "k"], PLAIN).restore(
+            RetainedRows.parts(data.replace(nodes, struct.pack("<8q", *changed)))[1]
+        )
 
 
 def test_crafted_bytes_never_do_worse_than_a_refusal():
@@ -464,9 +466,9 @@ def test_crafted_bytes_never_do_worse_than_a_refusal():
     for _ in range(600):
         changed = bytearray(data)
         changed[rng.randrange(len(data))] = rng.randrange(256)
-        again = Held(["k", "t", "d", "l"], schema)
+        again = RetainedRows(["k", "t", "d", "l"], schema)
         try:
-            again.restore(Held.parts(bytes(changed))[1])
+            again.restore(RetainedRows.parts(bytes(changed))[1])
         except CorruptStateError:
             continue
         for segment in again._segments:
@@ -481,7 +483,7 @@ def test_a_stream_gives_the_same_whatever_the_segments(monkeypatch, emit):
     """Rows out of order, through bytes in the middle, and rows older than what was dropped."""
 
     def results(cap: int, spare: int) -> list:
-        monkeypatch.setattr(Held.__init__, "__defaults__", (cap, spare))
+        monkeypatch.setattr(RetainedRows.__init__, "__defaults__", (cap, spare))
         aggs = {"n": monoids.count(), "all": monoids.collect_list("x")}
         kw, rng, found = (
             KeyedWindows(keys=["k"], time="t", windows=[40], aggs=aggs, emit=emit, lateness=30, id="x", retract="gone"),

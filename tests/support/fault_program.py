@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark import session
 from sash.spark.stream.query import roll_stream
 from support import spark_streams as streams
@@ -118,7 +118,7 @@ class Query:
         (folder / "out").mkdir(parents=True, exist_ok=True)
         plan.setdefault("probe", journal_of(folder))
         rows = streams.read(spark, folder / "in")
-        self.results = streams.as_text("result", roll_stream(rows, Asked.of(**case.arguments), buckets, **plan))
+        self.results = streams.as_text("result", roll_stream(rows, Spec.of(**case.arguments), buckets, **plan))
 
     def failing_once(self) -> "Query":
         """The same with a task behind the operator that fails when it has taken all."""

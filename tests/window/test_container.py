@@ -212,7 +212,7 @@ def test_large_windows_fill_and_drain(structure: Structure) -> None:
     assert list(window) == [n - 1]
 
 
-class Held:
+class RetainedRows:
     """Something whose life can be watched."""
 
 
@@ -225,7 +225,7 @@ def test_evicted_values_are_let_go(structure: Structure) -> None:
     window = structure.window(held_monoid())
     watched = []
     for time in range(60):
-        value = Held()
+        value = RetainedRows()
         watched.append(weakref.ref(value))
         window.insert(time, value)
     del value
@@ -247,8 +247,8 @@ def test_failed_calls_let_go_of_their_values(structure: Structure) -> None:
         raise ValueError
 
     window = structure.window(Monoid(identity=None, combine=refuse))
-    window.insert(1, Held())
-    value = Held()
+    window.insert(1, RetainedRows())
+    value = RetainedRows()
     watched = weakref.ref(value)
     for call in (lambda v: window.insert(1, v), lambda v: window.insert_many([2, 2], [1, v])):
         with pytest.raises(ValueError):
@@ -258,9 +258,9 @@ def test_failed_calls_let_go_of_their_values(structure: Structure) -> None:
     assert watched() is None and len(window) == 1
 
 
-def entangled(structure: Structure) -> weakref.ref[Held]:
+def entangled(structure: Structure) -> weakref.ref[RetainedRows]:
     """Leave behind a window that its own monoid and values refer to, and give a watch on what they hold."""
-    held = Held()
+    held = RetainedRows()
     box: list[object] = [held]
     monoid = Monoid(identity=(), combine=lambda left, right: left + right, lift=lambda value: (value, box))
     window = structure.window(monoid)

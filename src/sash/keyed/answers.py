@@ -1,4 +1,4 @@
-"""The answers of a rolling engine: what the core and Python give, as Arrow columns named `<aggregate>_<window>`."""
+"""The answers of a rolling engine, from the core and from Python, as Arrow columns named `<aggregate>_<window>`."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Values = Callable[[list[str], NDArray[np.int64]], Any]  # columns by name, of ro
 
 
 class Answers:
-    """Answers on their way from the core, and from Python, into Arrow columns."""
+    """The answers for some anchors, before they become Arrow columns."""
 
     def __init__(self, definition: Definition, engine: _core.Keyed, rows: int) -> None:
         self.definition = definition
@@ -59,8 +59,8 @@ class Answers:
             read = [rows.column(column).to_pylist() for column in monoid.columns]
             fold = python_aggregates.Fold(monoid, read, times)
             for window, (_, size) in enumerate(definition.windows):
-                stretches = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
-                self._put(name, window, spans.order, fold.results(spans, window, stretches))
+                ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
+                self._put(name, window, spans.order, fold.results(spans, window, ranges))
 
     def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
         placed: list[Any] = [None] * self.rows
@@ -69,7 +69,7 @@ class Answers:
         self.others[name, window] = placed
 
     def _times(self, ticks: NDArray[np.int64]) -> list[Any]:
-        """Give times as a timed monoid sees them."""
+        """Return times as a timed monoid sees them."""
         if not any(monoid.timed for _, monoid, _ in self.definition.foreign):
             return [None] * len(ticks)
         if self.definition.unit is None:
@@ -78,7 +78,7 @@ class Answers:
         return [codec.decode(tick) for tick in ticks.tolist()]
 
     def extra(self) -> NDArray[np.int64] | None:
-        """Give a hash of what Python has found for each anchor."""
+        """Return a hash of what Python computed for each anchor, or None if there is nothing."""
         return python_aggregates.hashed(self.others.values(), self.rows) if self.others else None
 
     def columns(self, keep: NDArray[Any] | None = None, on_error: str = "null") -> tuple[dict[str, Any], Counter[str]]:
@@ -113,7 +113,9 @@ class Answers:
         try:
             column = pa.array(plain, type=kind or learned.get(agg))
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise KindError(f"{name}: its results make no column of Arrow: {shown(error)}; give `returns=`.") from None
+            raise KindError(
+                f"{name} must have results of one Arrow type; set returns= of the monoid: {shown(error)}.", column=name
+            ) from None
         if not pa.types.is_null(column.type):
             learned[agg] = column.type
         return column
@@ -162,14 +164,16 @@ def _member(kind: str, words: Any, there: Any, name: str, on_error: str, counts:
     if kind == "I":
         wide = (words[1] != low >> 63) & there
         if wide.any() and on_error == "raise":
-            raise ResultOverflowError(f"{name}: a result does not fit int64; use on_error='null' to pass over it.")
+            raise ResultOverflowError(
+                f"{name} must fit int64; use on_error='null' to get null for results that do not.", column=name
+            )
         counts["overflows"] += int(wide.sum())
         there = there & ~wide
     return low, there
 
 
 def _list_column(kinds: str, words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
-    """Give lists, whose lengths come first."""
+    """Return a column of lists; their lengths come first."""
     pa = arrow.pyarrow()
     lengths = np.where(there, words[0], 0)
     inside = np.arange(len(words) - 1) < lengths[:, None]
@@ -189,7 +193,7 @@ def _bytes_column(words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Give a result as Arrow takes it: a set as a list in order."""
+    """Return a result in a form that Arrow accepts: a set as a sorted list."""
     if isinstance(value, (set, frozenset)):
         return _sorted(value)
     return [_plain(item) for item in value] if isinstance(value, list) else value

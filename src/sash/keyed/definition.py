@@ -1,7 +1,6 @@
-"""A rolling engine's definition: which aggregates over which windows.
+"""The definition of a rolling engine: which aggregates over which windows, for columns of which types.
 
-All engines are made of one `Definition`; it says what the core must read of a row, and which aggregates Python runs
-itself.
+It says what the core reads of a row, and which aggregates Python computes itself.
 """
 
 from dataclasses import dataclass, field
@@ -11,20 +10,20 @@ from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
 from sash.keyed.horizon import Grid
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
 from sash.times import Instants
 
-_ORDERED = ("min", "max", "first", "last")  # give a value of their column, whatever it holds
+_ORDERED = ("min", "max", "first", "last")  # return a value of their column, of any type
 _LISTED = ("first_k", "last_k", "top_k", "bottom_k")
 _SKETCHES = ("kll", "frequent_items", "theta", "cpc")
-NODE_SIZES = (0, 0)  # most rows of a leaf and most children of a node; 0: what suits the rows. Tests make them tiny.
-_WIDEST_PANE = 64  # words of a record: where it is larger, rows are kept singly
+NODE_SIZES = (0, 0)  # most rows of a leaf and most children of a node; 0: the default. Tests make them tiny.
+_WIDEST_PANE = 64  # words of a record; if it is wider, rows are stored one by one
 
 
 @dataclass(frozen=True)
 class Definition:
-    """What is asked for: aggregates by name, and windows by name and size in ticks."""
+    """Aggregates by name, and windows by name and size in ticks."""
 
     names: tuple[str, ...]
     native: Monoid  # a struct of those that the core runs, or of a count that nobody sees
@@ -33,19 +32,19 @@ class Definition:
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
-    learned: dict[str, Any] = field(default_factory=dict)  # types that only results tell, once they have
+    learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
-    def of(cls, asked: Asked, table: Any) -> "Definition":
-        """Check what was asked for against a table's columns."""
-        unit = arrow.unit_of(table, asked.time)
-        require_monoids(asked.aggs)
-        arrow.require_columns(table, [name for agg in asked.aggs.values() for name in agg.columns], "aggs")
-        native = {name: agg for name, agg in asked.aggs.items() if _is_native(agg, table)}
-        other = [(name, agg, _result_type(name, agg, table)) for name, agg in asked.aggs.items() if name not in native]
+    def of(cls, spec: Spec, table: Any) -> "Definition":
+        """Check a spec against the columns of a table."""
+        unit = arrow.unit_of(table, spec.time)
+        require_monoids(spec.aggs)
+        arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
+        native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
+        other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
-        return cls(tuple(asked.aggs), struct, tuple(native), tuple(other), _sizes(asked.windows, unit), unit, kinds)
+        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), _sizes(spec.windows, unit), unit, kinds)
 
     @property
     def layout(self) -> Layout:
@@ -67,39 +66,40 @@ class Definition:
         """All columns that aggregates read."""
         return list(dict.fromkeys([*(self.native.columns if self.shown else ()), *self.foreign_columns]))
 
-    def grid(self, asked: Asked) -> Grid | None:
-        """Give the slide boundaries, if there are any."""
-        if asked.every is None:
+    def grid(self, spec: Spec) -> Grid | None:
+        """Return the slide boundaries, or None."""
+        if spec.every is None:
             return None
-        every = durations.ticks_of(asked.every, self.unit, "every")
-        offset = 0 if asked.offset is None else durations.ticks_of(asked.offset, self.unit, "offset", least=-(2**62))
-        finest = None if asked.resolution is None else durations.ticks_of(asked.resolution, self.unit, "resolution")
+        every = durations.ticks_of(spec.every, self.unit, "every")
+        offset = 0 if spec.offset is None else durations.ticks_of(spec.offset, self.unit, "offset", least=-(2**62))
+        finest = None if spec.resolution is None else durations.ticks_of(spec.resolution, self.unit, "resolution")
         if finest is not None and every % finest:  # a pane would lie across a boundary that is final already
             raise ArgumentError(
-                f"resolution: {shown(asked.resolution)} does not divide every={shown(asked.every)}; give one that does."
+                f"resolution must divide every={shown(spec.every)}, got {shown(spec.resolution)}.",
+                argument="resolution",
             )
         return Grid.of(every, offset, (size for _, size in self.windows), finest)
 
-    def engine(self, asked: Asked, *, remembers: bool, named: bool = False) -> _core.Keyed:
-        """Make the core's engine."""
-        grid = self.grid(asked)
+    def engine(self, spec: Spec, *, remembers: bool, named: bool = False) -> _core.Keyed:
+        """Return a new engine of the core."""
+        grid = self.grid(spec)
         frame = {
             "sizes": [size for _, size in self.windows],
-            "closed_left": asked.closed == "left",
+            "closed_left": spec.closed == "left",
             "remembers": remembers,
             "named": named,
             "every": 0 if grid is None else grid.every,
             "offset": 0 if grid is None else grid.offset,
-            "pane": 0 if grid is None or asked.resolution is None else grid.pane,
+            "pane": 0 if grid is None or spec.resolution is None else grid.pane,
             "pane_offset": 0 if grid is None else grid.pane_offset,
             "merged": False,
-            "rounded": asked.resolution is not None,
+            "rounded": spec.resolution is not None,
             "shown": bool(self.shown),
             "leaf_capacity": NODE_SIZES[0],
             "fanout": NODE_SIZES[1],
         }
         engine = self._made(frame)
-        if grid is not None and self._merges(asked, engine.record_words):
+        if grid is not None and self._merges(spec, engine.record_words):
             engine = self._made(frame | {"pane": grid.pane, "merged": True})
         return engine
 
@@ -107,17 +107,17 @@ class Definition:
         codec = None if self.unit is None else Instants(self.unit, "numpy")
         return _core.Keyed(self.native, self.kinds, self.unit is not None, codec, frame)
 
-    def merges(self, asked: Asked) -> bool:
-        """Tell whether rows are combined into panes on the way in."""
-        return asked.every is not None and self._merges(asked, self.engine(asked, remembers=False).record_words)
+    def merges(self, spec: Spec) -> bool:
+        """Return whether rows are combined into panes as they arrive."""
+        return spec.every is not None and self._merges(spec, self.engine(spec, remembers=False).record_words)
 
-    def _merges(self, asked: Asked, words: int) -> bool:
-        singly = asked.retract is not None or asked.id is not None or asked.late == "emit"
+    def _merges(self, spec: Spec, words: int) -> bool:
+        singly = spec.retract is not None or spec.id is not None or spec.late == "emit"
         exact = self.native.commutative and not self.foreign
-        return exact and not singly and (words <= _WIDEST_PANE or asked.resolution is not None)
+        return exact and not singly and (words <= _WIDEST_PANE or spec.resolution is not None)
 
     def inputs_in(self, table: Any) -> record.Record:
-        """Give the inputs of a table as the core takes them."""
+        """Return the inputs of a table in the form that the core reads."""
         layout = self.layout
         if not layout.reads:
             return (table.num_rows,)
@@ -127,10 +127,10 @@ class Definition:
 
 def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int], ...]:
     if not windows:
-        raise ArgumentError("windows: there are none; give at least one size.")
+        raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
     named = tuple((durations.name_of(size), durations.ticks_of(size, unit, "windows")) for size in windows)
     if len({name for name, _ in named}) < len(named):
-        raise ArgumentError(f"windows: {shown(list(windows))} has a size twice; give each once.")
+        raise ArgumentError(f"windows must be distinct, got {shown(list(windows))}.", argument="windows")
     return named
 
 
@@ -138,21 +138,25 @@ def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int],
 
 
 def require_monoids(aggs: Any) -> None:
-    """Refuse what is no dict from names to monoids that say what they read."""
+    """Raise unless aggs is a dict from names to monoids that name their columns."""
     if not isinstance(aggs, dict) or not aggs:
-        raise KindError(f"aggs: {shown(aggs)} names no aggregates; give a dict from names to monoids.")
+        raise KindError(f"aggs must be a dict from names to monoids, got {shown(aggs)}.", argument="aggs")
     for name, monoid in aggs.items():
         if not isinstance(name, str):
-            raise KindError(f"aggs: {shown(name)} is no name; give a str.")
+            raise KindError(f"aggs must have names of type str, got {shown(name)}.", argument="aggs")
         if not isinstance(monoid, Monoid):
-            raise KindError(f"aggs: {name} is {shown(monoid)}, which is no Monoid; give one of sash.monoids.")
+            raise KindError(f"aggs must hold monoids, but {name} is {shown(monoid)}.", argument="aggs", column=name)
         unnamed = any(read.column is None for part in monoid.parts for read in part.inputs)
         if unnamed or not (monoid.parts or monoid.columns):
-            raise ArgumentError(f'aggs: {name} is {monoid!r}, which names no column; say which, as in sum("amount").')
+            raise ArgumentError(
+                f'aggs must name their columns, as in sum("amount"), but {name} is {monoid!r}.',
+                argument="aggs",
+                column=name,
+            )
 
 
 def _is_native(monoid: Monoid, table: Any) -> bool:
-    """Tell whether the core runs it: decimals, and the order of what is no number, are for Python."""
+    """Return whether the core computes it; decimals, and the order of other types than numbers, are for Python."""
     pa = arrow.pyarrow()
     if not monoid.parts:
         return False
@@ -178,7 +182,7 @@ def _kind(table: Any, read: Read) -> str:
     column = table.schema.field(read.where).type
     if not _is_number(column):
         raise KindError(
-            f"aggs: the column {shown(read.where)} holds {column}; give numbers.",
+            f"aggs must read numbers, but the column {shown(read.where)} holds {column}.",
             argument="aggs",
             column=str(read.where),
         )
@@ -186,7 +190,7 @@ def _kind(table: Any, read: Read) -> str:
     kind = read.dtype or ("int64" if number else "float64")
     if read.form == "int" and kind != "int64":
         raise KindError(
-            f"aggs: the column {shown(read.where)} holds {column}; give integers.",
+            f"aggs must read integers, but the column {shown(read.where)} holds {column}.",
             argument="aggs",
             column=str(read.where),
         )
@@ -194,14 +198,16 @@ def _kind(table: Any, read: Read) -> str:
 
 
 def _result_type(name: str, monoid: Monoid, table: Any) -> Any:
-    """Give the Arrow type of a Python monoid's results, or None where only the results tell."""
+    """Return the Arrow type of a Python monoid's results, or None if only the results can tell."""
     pa = arrow.pyarrow()
     if monoid.returns is not None:
         try:
             return monoid.returns if isinstance(monoid.returns, pa.DataType) else pa.type_for_alias(monoid.returns)
         except ValueError:
             raise ArgumentError(
-                f"aggs: {name} returns {shown(monoid.returns)}, which is no type of Arrow; give one such as 'float64'."
+                f"returns must be an Arrow type such as 'float64', but that of {name} is {shown(monoid.returns)}.",
+                argument="aggs",
+                column=name,
             ) from None
     if not monoid.built_in:
         return None
@@ -217,7 +223,7 @@ def _result_type(name: str, monoid: Monoid, table: Any) -> Any:
 
 
 def _sketch_type(monoid: Monoid) -> Any:
-    """Give the Arrow type of a sketch's results; of the sketches themselves there is none."""
+    """Return the Arrow type of a sketch's results, or None for the sketches themselves."""
     pa = arrow.pyarrow()
     arguments = dict(monoid.arguments)
     if arguments.get("as_bytes"):

@@ -12,8 +12,8 @@ from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
 from sash.keyed.horizon import Horizon
 from sash.keyed.intake import Batch, Status
-from sash.keyed.retained_rows import Held
-from sash.keyed.spec import Asked
+from sash.keyed.retained_rows import RetainedRows
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,11 +80,11 @@ class Position:
 class Context:
     """The parts of a stream that emitters read and write."""
 
-    spec: Asked
+    spec: Spec
     definition: Definition
     engine: "_core.Keyed"
     horizon: Horizon
-    retained: Held
+    retained: RetainedRows
     position: Position
     schema: "pa.Schema"  # of the rows that come in
 

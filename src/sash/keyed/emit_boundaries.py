@@ -13,7 +13,7 @@ from sash.keyed.emit import HIGHEST, Context, Emission, Watched
 from sash.keyed.horizon import Grid
 from sash.keyed.intake import LATE, Batch, Status
 from sash.keyed.result_columns import boundary_columns, event_columns, require_unlike, result_names
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class _Boundaries:
         require_unlike(result_names(context.definition, context.spec))
 
     @staticmethod
-    def retained_columns(spec: Asked, definition: Definition) -> list[str]:
+    def retained_columns(spec: Spec, definition: Definition) -> list[str]:
         """Return the columns that must be kept of each row."""
         return definition.foreign_columns
 

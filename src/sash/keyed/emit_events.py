@@ -11,7 +11,7 @@ from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Watched
 from sash.keyed.intake import INSERTED, LATE, Batch, Status
 from sash.keyed.result_columns import own_columns, require_new, require_unlike, result_names
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class EventArrival(_Events):
         self.schema: pa.Schema | None = None  # of what has been emitted
 
     @staticmethod
-    def retained_columns(spec: Asked, definition: Definition) -> list[str]:
+    def retained_columns(spec: Spec, definition: Definition) -> list[str]:
         """Return the columns that must be kept of each row."""
         return definition.foreign_columns
 
@@ -94,7 +94,7 @@ class EventFinal(_Events):
         require_unlike([*self.own, *result_names(context.definition, context.spec)])
 
     @staticmethod
-    def retained_columns(spec: Asked, definition: Definition) -> list[str]:
+    def retained_columns(spec: Spec, definition: Definition) -> list[str]:
         """Return the columns that must be kept of each row."""
         return list(dict.fromkeys([*own_columns(spec), *definition.foreign_columns]))
 

@@ -1,6 +1,6 @@
-"""The horizon and the grid: what is late, and which boundaries there are, and nothing of how rows are held.
+"""The horizon and the grid: what is late, and which boundaries there are.
 
-The horizon only grows; before the first watermark there is none, and nothing is late.
+The horizon never moves back. Before the first watermark there is none, and nothing is late.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Horizon:
-    """What is late: H = watermark - lateness, which never falls.
+    """The time before which rows are late: watermark - lateness, which never moves back.
 
     >>> horizon = Horizon(lateness=5)
     >>> horizon.advance(100), horizon.advance(90), horizon.at
@@ -19,10 +19,10 @@ class Horizon:
     def __init__(self, lateness: int) -> None:
         self.lateness = lateness
         self.at: int | None = None
-        self.watermark: int | None = None  # the greatest that came here; another lateness makes no other one of it
+        self.watermark: int | None = None  # the greatest so far, independent of the lateness
 
     def advance(self, watermark: int | None) -> int | None:
-        """Move on to a watermark, and give where the horizon is now; None while there was none."""
+        """Advance to a watermark and return the horizon, or None if there has been no watermark."""
         if watermark is not None:
             reached = watermark - self.lateness
             self.at = reached if self.at is None else max(self.at, reached)
@@ -45,14 +45,14 @@ class Grid(NamedTuple):
 
     @classmethod
     def of(cls, every: int, offset: int, sizes: Iterable[int], resolution: int | None) -> "Grid":
-        """Give the grid whose panes every window is made of, or that of a resolution that was asked for."""
+        """Return the grid whose panes make up every window, or the one with the requested resolution."""
         pane = gcd(every, *sizes) if resolution is None else resolution
         return cls(every, offset % every, pane, offset % pane)
 
     def late_before(self, horizon: int) -> int:
-        """Give the time before which rows are late: their pane ends at the horizon or before."""
+        """Return the time before which rows are late: their pane ends at the horizon or before."""
         return horizon - (horizon - self.pane_offset) % self.pane
 
     def next_boundary(self, time: int) -> int:
-        """Give the first boundary after a time."""
+        """Return the first boundary after a time."""
         return time + self.every - (time - self.offset) % self.every

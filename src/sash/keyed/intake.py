@@ -13,7 +13,7 @@ from sash.errors import KindError, shown
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.definition import Definition
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ class Intake(Protocol):
 class RowIntake:
     """Batches of rows."""
 
-    def __init__(self, spec: Asked, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
+    def __init__(self, spec: Spec, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
         self.spec, self.definition, self.engine = spec, definition, engine
         named = [*spec.keys, spec.time, *(name for name in (spec.id, spec.retract) if isinstance(name, str))]
         names = dict.fromkeys([*named, *spec.carry, *definition.columns])
@@ -116,7 +116,7 @@ class RowIntake:
 class PaneIntake:
     """Batches of panes (keyed/panes.py), of a stream whose rows have the columns of `schema`."""
 
-    def __init__(self, spec: Asked, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
+    def __init__(self, spec: Spec, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
         self.spec, self.definition, self.engine = spec, definition, engine
         self.schema = panes.schema_of(spec, engine, schema)
         self.event_schema = self.schema

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sash.inputs import arrow
 from sash.keyed.definition import Definition
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ RECORD = "record"
 _ROWS = 1  # the word of a record that says how many rows it is of
 
 
-def partials_of(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.Table":
+def partials_of(definition: Definition, spec: Spec, table: "pa.Table") -> "pa.Table":
     """Return the panes of rows that all have a time."""
     engine = definition.engine(spec, remembers=False)
     keys = arrow.key_batch(engine, table, spec.keys, 0)
@@ -32,7 +32,7 @@ def partials_of(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.T
     return _panes_in(engine, keys, spec, table)
 
 
-def merged(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.Table":
+def merged(definition: Definition, spec: Spec, table: "pa.Table") -> "pa.Table":
     """Return panes with those of one key and time joined."""
     engine = definition.engine(spec, remembers=False)
     keys = arrow.key_batch(engine, table, spec.keys, 0)
@@ -41,7 +41,7 @@ def merged(definition: Definition, spec: Asked, table: "pa.Table") -> "pa.Table"
     return _panes_in(engine, keys, spec, table)
 
 
-def schema_of(spec: Asked, engine: "_core.Keyed", rows: "pa.Schema") -> "pa.Schema":
+def schema_of(spec: Spec, engine: "_core.Keyed", rows: "pa.Schema") -> "pa.Schema":
     """Return the columns of the panes of rows."""
     pa = arrow.pyarrow()
     time = rows.field(spec.time)
@@ -64,7 +64,7 @@ def row_counts(records: NDArray[np.uint8], words: int) -> NDArray[np.int64]:
     return rows
 
 
-def _panes_in(engine: "_core.Keyed", keys: "_core.KeyBatch", spec: Asked, table: "pa.Table") -> "pa.Table":
+def _panes_in(engine: "_core.Keyed", keys: "_core.KeyBatch", spec: Spec, table: "pa.Table") -> "pa.Table":
     """Return all panes of an engine that holds a table's rows and nothing else."""
     pa = arrow.pyarrow()
     places, starts, records = engine.panes(keys)

@@ -1,4 +1,4 @@
-"""A line of progress on a terminal, for work that takes long."""
+"""A progress line on a terminal, for work that takes long."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ _BAR = 24
 
 @contextmanager
 def shown_on_terminal(label: str, total: int, done: Callable[[], int]) -> Iterator[None]:
-    """Show how much of some work is done, while it runs and if it runs long; nothing where nobody looks."""
+    """Show progress while the work runs, if it runs long and stderr is a terminal."""
     if not sys.stderr.isatty() or total < 1:
         yield
         return
@@ -38,7 +38,7 @@ def _watch(label: str, total: int, done: Callable[[], int], over: threading.Even
 
 
 def line(label: str, total: int, done: int, seconds: float) -> str:
-    """Give the line for so much done after so long.
+    """Return the progress line.
 
     >>> line("rolling", 4_000_000, 1_000_000, 2.0)
     'rolling ██████                    25%  0.5M rows/s  6 s left'

@@ -1,7 +1,7 @@
-"""Aggregates that run in Python, over the rows that the core says are in each window.
+"""Aggregates written in Python, over the rows that the core finds in each window.
 
-The core keeps the rows in order and knows which of them an anchor's window holds; here the values are lifted, combined
-along each key by two stacks, and lowered. What raises gives null for the windows that it is in.
+The core keeps rows in order and knows which of them are in an anchor's window. Here values are lifted, combined along
+each key with two stacks, and lowered. An exception makes the results of its windows null.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ _NOTHING = None  # the state of rows without a value
 
 
 class Spans(NamedTuple):
-    """Anchors by key and time, and the stretch of rows in each one's windows."""
+    """Anchors by key and time, and the range of rows in each of their windows."""
 
     order: NDArray[np.uint32]
     start: NDArray[np.int64]  # a row for each window
@@ -51,7 +51,7 @@ class _Failed(Exception):
 
 
 class Fold:
-    """One aggregate at work on the rows of some anchors."""
+    """One aggregate over the rows of some anchors."""
 
     def __init__(self, monoid: Monoid, rows: Sequence[Sequence[Any]], times: Sequence[Any]) -> None:
         """Take the columns that it reads, and the rows' times."""
@@ -69,13 +69,13 @@ class Fold:
         except Exception as error:
             return Failure(error)
 
-    def results(self, spans: Spans, window: int, stretches: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """Give a result for each anchor, by key and time; `Failure` where something raised."""
+    def results(self, spans: Spans, window: int, ranges: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Return a result for each anchor, by key and time; `Failure` where something raised."""
         stacks = _Stacks(self.joined, self.states)
         bounds = zip(spans.start[window].tolist(), spans.stop[window].tolist(), strict=True)
-        return [self._result(stacks, *bound, stretch) for bound, stretch in zip(bounds, stretches, strict=True)]
+        return [self._result(stacks, *bound, span) for bound, span in zip(bounds, ranges, strict=True)]
 
-    def _result(self, stacks: "_Stacks", start: int, stop: int, stretch: tuple[Any, Any]) -> Any:
+    def _result(self, stacks: "_Stacks", start: int, stop: int, span: tuple[Any, Any]) -> Any:
         try:
             state = self._state(stacks, start, stop)
             if state is _NOTHING:
@@ -83,7 +83,7 @@ class Fold:
             lower = self.monoid.lower
             if lower is None:
                 return state
-            return lower(state, *stretch) if self.monoid.timed else lower(state)
+            return lower(state, *span) if self.monoid.timed else lower(state)
         except _Failed as failed:
             return Failure(failed.error)
         except Exception as error:
@@ -92,7 +92,7 @@ class Fold:
     def _state(self, stacks: "_Stacks", start: int, stop: int) -> Any:
         try:
             return stacks.answer(start, stop)
-        except Exception:  # the stacks are half made; whether this window itself fails, its own rows tell
+        except Exception:  # the stacks are half made; whether this window fails depends on its own rows
             stacks.restart(start)
             state = _NOTHING
             for i in range(start, stop):
@@ -100,7 +100,7 @@ class Fold:
             return state
 
     def joined(self, a: Any, b: Any) -> Any:
-        """Combine two states, either of which may be that of nothing."""
+        """Return two states combined, either of which may be that of no rows."""
         for state in (a, b):
             if isinstance(state, Failure):
                 raise _Failed(state.error)
@@ -110,20 +110,20 @@ class Fold:
 
 
 class _Stacks:
-    """Two stacks over a list of states: stretches whose ends never go back cost a few combines each."""
+    """Two stacks over a list of states: ranges whose ends never move back cost O(1) combines each."""
 
     def __init__(self, combine: Callable[[Any, Any], Any], states: list[Any]) -> None:
         self.combine, self.states = combine, states
         self.restart(0)
 
     def restart(self, start: int) -> None:
-        """Begin anew."""
+        """Start again at a state."""
         self.front: list[Any] = []  # suffixes, the shortest first
         self.front_stop = self.stop = start
         self.back: Any = _NOTHING
 
     def answer(self, start: int, stop: int) -> Any:
-        """Give what the states from start to stop combine to."""
+        """Return the states from start to stop combined."""
         if start >= self.stop:
             self.restart(start)
         while self.stop < stop:
@@ -143,7 +143,7 @@ class _Stacks:
 
 
 def hashed(columns: Iterable[Sequence[Any]], rows: int) -> NDArray[np.int64]:
-    """Give a hash of each row's results, by which to see that they changed."""
+    """Return a hash of each row's results, to notice changes."""
     hashes = np.zeros(rows, dtype=np.int64)
     for column in columns:
         own = np.fromiter((_hash_of(value) for value in column), dtype=np.int64, count=rows)
@@ -154,6 +154,6 @@ def hashed(columns: Iterable[Sequence[Any]], rows: int) -> NDArray[np.int64]:
 def _hash_of(value: Any) -> int:
     try:
         number = stable_hash(value)
-    except Exception:  # a list, a dict: what it looks like tells as much
+    except Exception:  # a list or a dict: its repr will do
         number = stable_hash(repr(value))
     return number - 2**64 if number >= 2**63 else number

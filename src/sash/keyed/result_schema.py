@@ -9,13 +9,13 @@ from sash import durations
 from sash.inputs import arrow
 from sash.keyed.definition import Definition
 from sash.keyed.result_columns import event_columns, own_columns, require_new, require_unlike, result_names
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def result_schema(spec: Asked, definition: Definition, schema: "pa.Schema") -> "pa.Schema":
+def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "pa.Schema":
     """Return the schema of the results of `rolling` and `KeyedWindows` for batches with this schema.
 
     The type of a Python aggregate without `returns=` is null where only its results tell. Raise ArgumentError if two
@@ -23,7 +23,7 @@ def result_schema(spec: Asked, definition: Definition, schema: "pa.Schema") -> "
 
     >>> import pyarrow as pa
     >>> from sash import monoids
-    >>> spec = Asked.of(keys="k", time="t", windows=[5], aggs={"mean": monoids.mean("x")}, emit="update")
+    >>> spec = Spec.of(keys="k", time="t", windows=[5], aggs={"mean": monoids.mean("x")}, emit="update")
     >>> schema = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.int64()})
     >>> result_schema(spec, Definition.of(spec, schema.empty_table()), schema).names
     ['k', 't', 'mean_5', 'revision', 'deleted']
@@ -45,7 +45,7 @@ def result_schema(spec: Asked, definition: Definition, schema: "pa.Schema") -> "
     return pa.schema(carried + added)
 
 
-def require_readable(spec: Asked, definition: Definition, schema: "pa.Schema") -> None:
+def require_readable(spec: Spec, definition: Definition, schema: "pa.Schema") -> None:
     """Raise KindError if a key, an id or an aggregated column has a type that the engine cannot read."""
     rows = schema.empty_table()
     arrow.key_batch(definition.engine(spec, remembers=False), rows, spec.keys, 0)
@@ -57,7 +57,7 @@ def require_readable(spec: Asked, definition: Definition, schema: "pa.Schema") -
 # --- columns of the input -------------------------------------------------------------------------
 
 
-def _boundary_fields(spec: Asked, definition: Definition, schema: "pa.Schema") -> "list[pa.Field]":
+def _boundary_fields(spec: Spec, definition: Definition, schema: "pa.Schema") -> "list[pa.Field]":
     pa = arrow.pyarrow()
     fields = [pa.field(name, arrow.key_kind(schema.field(name).type)) for name in spec.keys]
     fields += [pa.field(name, schema.field(name).type) for name in event_columns(spec)]
@@ -66,14 +66,14 @@ def _boundary_fields(spec: Asked, definition: Definition, schema: "pa.Schema") -
     return fields + [pa.field(name, kind) for name in names]
 
 
-def _resolution(spec: Asked) -> dict[str, str] | None:
+def _resolution(spec: Spec) -> dict[str, str] | None:
     return None if spec.resolution is None else {"sash.resolution": durations.name_of(spec.resolution)}
 
 
 # --- columns of aggregates ------------------------------------------------------------------------
 
 
-def _aggregate_fields(spec: Asked, definition: Definition) -> "list[pa.Field]":
+def _aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
     pa = arrow.pyarrow()
     types = {name: kind or pa.null() for name, _, kind in definition.foreign}
     shapes = definition.engine(spec, remembers=False).result_shapes

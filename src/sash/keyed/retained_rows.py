@@ -1,8 +1,8 @@
-"""Rows that come out again, or are looked at again: some of their columns, by their places in the stream.
+"""Columns of the rows that are needed again, by the rows' places in the stream.
 
-They lie in segments, in the order of the stream. Small neighbours are joined as their sizes grow, so that a row is
-copied a few times, about the logarithm of a segment's rows, and there are few segments. A segment whose rows have all
-expired goes as a whole; one that a row from far ahead holds back is rewritten once enough of its rows have.
+They are stored in segments, in stream order. Small neighbors are merged as they grow, so that a row is copied about
+log(segment size) times and there are few segments. A segment whose rows have all expired is dropped as a whole; one
+that a row from far ahead keeps alive is rewritten once enough of its rows have expired.
 """
 
 import struct
@@ -25,7 +25,7 @@ _RUNS = 64  # of neighbouring rows that are sliced; more of them are gathered, w
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
-class Held:
+class RetainedRows:
     """Some columns of the rows that are kept: keys, time, id, what a row carries, and what Python aggregates."""
 
     def __init__(self, columns: list[str], schema: Any, cap: int = CAP, spare: int = SPARE) -> None:
@@ -227,14 +227,14 @@ class Held:
             schema = pa.ipc.read_schema(pa.py_buffer(data[8 : 8 + length]))
             return schema, pa.ipc.open_stream(pa.py_buffer(data[8 + length :])).read_all()
         except (pa.ArrowException, struct.error, OSError) as error:
-            raise CorruptStateError(f"data: what it holds cannot be read: {shown(error)}.") from None
+            raise CorruptStateError(f"data must hold readable rows: {shown(error)}.", argument="data") from None
 
     def restore(self, kept: Any) -> None:
-        """Take back what was held, or say what is wrong with it."""
+        """Restore saved rows, or raise if they are damaged."""
         self._require_shape(kept)
         seqs, times = kept.column(0).to_numpy(), kept.column(1).to_numpy()
         if (np.diff(seqs) <= 0).any():
-            raise CorruptStateError("data: the places of the rows that it holds do not ascend.")
+            raise CorruptStateError("data must hold rows in stream order.", argument="data")
         if self.columns and len(seqs):
             table = kept.select(list(range(2, kept.num_columns))).replace_schema_metadata(None)
             self._extend(table.cast(self.schema), seqs, times)
@@ -250,14 +250,18 @@ class Held:
         pa = arrow.pyarrow()
         shape = self._shape()
         if not kept.schema.equals(shape):  # not by its names: those in crafted bytes need not be text
-            raise CorruptStateError(f"data: it holds the columns {shown(kept.schema)}, not {shown(shape)}.")
+            raise CorruptStateError(
+                f"data must hold the columns {shown(shape)}, got {shown(kept.schema)}.", argument="data"
+            )
         try:
             kept.validate(full=True)
         except pa.ArrowException as error:
-            raise CorruptStateError(f"data: the columns that it holds are damaged: {shown(error)}.") from None
+            raise CorruptStateError(f"data must hold valid columns: {shown(error)}.", argument="data") from None
         required = [0, 1, *(i for i, field in enumerate(self.schema, 2) if not field.nullable)]
         if any(kept.column(i).null_count for i in required):
-            raise CorruptStateError("data: a row that it holds lacks its place, its time or what it must have.")
+            raise CorruptStateError(
+                "data must hold a place, a time and every required column for each row.", argument="data"
+            )
 
 
 class Segment:

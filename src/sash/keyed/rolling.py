@@ -11,7 +11,7 @@ from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
 from sash.keyed.progress import shown_on_terminal
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -30,12 +30,12 @@ def rolling(
     resolution: Any = None,
     on_error: str = "null",
 ) -> Any:
-    """Give the table with a column for each aggregate and window, its rows in the order they came in.
+    """Return the table with a column for each aggregate and window, its rows in their original order.
 
-    A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows of its keys; rows of one time
-    are in each other's windows, as SQL's RANGE has it. With `every` there is instead a row for each key and boundary b
-    of that grid, with the windows [b - size, b), as long as the largest of them holds something. Tables of pandas,
-    polars and Arrow come back as what they were.
+    A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
+    equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
+    boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. Returns the
+    same kind of table it was given.
 
     >>> from sash import monoids, rolling
     >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
@@ -44,28 +44,28 @@ def rolling(
     [5, 7, 14]
     """
     emit = None if every is None else "final"
-    asked = Asked.of(
+    spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
         closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
     rows, back = arrow.table_of(table, "table")
-    arrow.require_columns(rows, asked.keys, "keys")
-    arrow.require_columns(rows, [asked.time], "time")
-    definition = Definition.of(asked, rows)
+    arrow.require_columns(rows, spec.keys, "keys")
+    arrow.require_columns(rows, [spec.time], "time")
+    definition = Definition.of(spec, rows)
     give = _of_rows if every is None else _of_boundaries
-    return back(give(rows, asked, definition), asked.every is None)
+    return back(give(rows, spec, definition), spec.every is None)
 
 
 class _Rows:
-    """The rows of a table, on their way through an engine."""
+    """The rows of a table, and the engine that they go through."""
 
-    def __init__(self, table: Any, asked: Asked, definition: Definition) -> None:
+    def __init__(self, table: Any, spec: Spec, definition: Definition) -> None:
         self.table = table
         self.definition = definition
-        self.times, self.bad = arrow.ticks(table, asked.time)
-        self.engine = definition.engine(asked, remembers=False)
+        self.times, self.bad = arrow.ticks(table, spec.time)
+        self.engine = definition.engine(spec, remembers=False)
         self.inputs = definition.inputs_in(table)
-        self.keys = arrow.key_batch(self.engine, table, asked.keys, 0)
+        self.keys = arrow.key_batch(self.engine, table, spec.keys, 0)
 
     def apply(self) -> NDArray[np.uint8]:
         """Put all rows that have a time into their windows."""
@@ -75,16 +75,16 @@ class _Rows:
         return status
 
     def values(self, names: list[str], seqs: NDArray[np.int64]) -> Any:
-        """Give columns of rows by their places."""
+        """Return columns of rows by their places."""
         return self.table.select(names).take(arrow.pyarrow().array(seqs))
 
 
-def _of_rows(table: Any, asked: Asked, definition: Definition) -> Any:
-    rows = _Rows(table, asked, definition)
+def _of_rows(table: Any, spec: Spec, definition: Definition) -> Any:
+    rows = _Rows(table, spec, definition)
     total = len(rows.times)
     with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
         answers = _row_answers(rows, definition, rows.engine)
-    columns, _ = answers.columns(on_error=asked.on_error)
+    columns, _ = answers.columns(on_error=spec.on_error)
     require_new(table, columns)
     if rows.bad is not None:
         columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
@@ -92,7 +92,7 @@ def _of_rows(table: Any, asked: Asked, definition: Definition) -> Any:
 
 
 def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> Answers:
-    """Go along the rows of each key once, where that is enough; otherwise by way of the engine."""
+    """Return the answers for each row: by one pass along each key if possible, else through the engine."""
     answers = Answers(definition, engine, len(rows.times))
     plain = rows.bad is None and not definition.foreign
     if plain and engine.roll(rows.keys, rows.times, rows.inputs, answers.rooms):
@@ -101,13 +101,13 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
 
 
-def _of_boundaries(table: Any, asked: Asked, definition: Definition) -> Any:
-    require_unlike(result_names(definition, asked))
-    rows = _Rows(table, asked, definition)
+def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:
+    require_unlike(result_names(definition, spec))
+    rows = _Rows(table, spec, definition)
     rows.apply()
     anchors = rows.engine.boundaries(_LOWEST, _HIGHEST, None)
     with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
         answers = Answers.of(definition, rows.engine, anchors, rows.values)
-    bounds = boundary_columns(definition, rows.engine, asked, table.schema, anchors)
-    columns, _ = answers.columns(on_error=asked.on_error)
+    bounds = boundary_columns(definition, rows.engine, spec, table.schema, anchors)
+    columns, _ = answers.columns(on_error=spec.on_error)
     return arrow.with_columns(bounds, columns)

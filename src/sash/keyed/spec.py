@@ -1,4 +1,4 @@
-"""What is asked of a rolling engine, in the words that `rolling`, `KeyedWindows` and Spark share."""
+"""The specification of rolling aggregates: the arguments that `rolling`, `KeyedWindows` and Spark share."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,8 +15,8 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The words of a call, checked as far as they can be without a table."""
+class Spec:
+    """The arguments of a call, checked as far as possible without a table."""
 
     keys: tuple[str, ...]
     time: str
@@ -35,11 +35,11 @@ class Asked:
     on_error: str = "null"
 
     @classmethod
-    def of(cls, *, per: Any = "event", **words: Any) -> "Asked":
-        """Check the words of a call; what is None takes its default, which `every` decides for some."""
+    def of(cls, *, per: Any = "event", **words: Any) -> "Spec":
+        """Check the arguments of a call; None means the default, which depends on `every` for some."""
         if per != "event":
             raise ArgumentError(
-                f'per: {shown(per)} is not known; give "event", or every= for slide boundaries.',
+                f'per must be "event", got {shown(per)}; for slide boundaries use every=.',
                 argument="per",
             )
         sliding = words.get("every") is not None
@@ -48,7 +48,7 @@ class Asked:
         for name, known in _CHOICES.items():
             if name in words and words[name] not in known:
                 raise ArgumentError(
-                    f"{name}: {shown(words[name])} is not known; give one of {', '.join(known)}.",
+                    f"{name} must be one of {', '.join(known)}, got {shown(words[name])}.",
                     argument=name,
                 )
         words["keys"] = column_names(words["keys"], "keys")
@@ -65,29 +65,29 @@ class Asked:
         for name in ("offset", "resolution"):
             if getattr(self, name) is not None:
                 raise ArgumentError(
-                    f"{name}: {shown(getattr(self, name))} has no meaning without every=; leave it out.",
+                    f"{name} must be left out without every=, got {shown(getattr(self, name))}.",
                     argument=name,
                 )
 
     def _require_grid(self) -> None:
         if self.emit == "arrival":
             raise ArgumentError(
-                "emit: 'arrival' is for rows, and every= has boundaries; give 'final' or 'update'.",
+                "emit must be 'final' or 'update' with every=, got 'arrival'.",
                 argument="emit",
             )
         if self.closed != "left":
             raise ArgumentError(
-                "closed: with every= windows are [b - size, b); leave it out, or give 'left'.",
+                f"closed must be 'left' with every=, whose windows are [b - size, b), got {shown(self.closed)}.",
                 argument="closed",
             )
         if self.carry:
             raise ArgumentError(
-                f"carry: {shown(list(self.carry))} cannot come with boundaries; leave it out.",
+                f"carry must be left out with every=, whose results are for boundaries, got {shown(list(self.carry))}.",
                 argument="carry",
             )
 
     def words(self) -> dict[str, Any]:
-        """Give the words as plain data, without the aggregates; of a condition that it is one."""
+        """Return the arguments as plain data, without the aggregates; a condition is only marked as one."""
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "aggs"}
         if not (self.retract is None or isinstance(self.retract, str)):
             plain["retract"] = {"condition": str(self.retract)}
@@ -98,12 +98,12 @@ class Asked:
 
 
 def plain_size(size: Any) -> Any:
-    """Give a size as text or a number, which mean the same."""
+    """Return a size as equivalent text or number."""
     return size if size is None or isinstance(size, (str, int)) else durations.name_of(size)
 
 
 def column_names(names: Any, argument: str) -> tuple[str, ...]:
-    """Give names of columns as a tuple, also where there is one or none."""
+    """Return column names as a tuple; one name or None are fine too."""
     if names is None:
         return ()
     listed = [names] if isinstance(names, str) or not hasattr(names, "__iter__") else list(names)
@@ -111,10 +111,10 @@ def column_names(names: Any, argument: str) -> tuple[str, ...]:
 
 
 def require_name(name: Any, argument: str) -> str:
-    """Refuse what is no name of a column."""
+    """Return a column name, or raise if it is not a str."""
     if not isinstance(name, str):
         raise KindError(
-            f"{argument}: {shown(name)} is no name of a column; give a str.",
+            f"{argument} must be a column name (str), got {shown(name)}.",
             argument=argument,
         )
     return name

@@ -19,8 +19,8 @@ from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.horizon import Horizon
 from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Intake, PaneIntake, RowIntake
-from sash.keyed.retained_rows import Held
-from sash.keyed.spec import Asked
+from sash.keyed.retained_rows import RetainedRows
+from sash.keyed.spec import Spec
 from sash.times import Instants, is_integer
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ class Step(NamedTuple):
 class Stream:
     """A running stream."""
 
-    spec: Asked
+    spec: Spec
     definition: Definition
     engine: "_core.Keyed"
     intake: Intake
     emitter: Emitter
     horizon: Horizon
-    retained: Held
+    retained: RetainedRows
     position: Position
     time_type: "pa.DataType"
 
     @classmethod
-    def of(cls, spec: Asked, table: "pa.Table", *, panes: bool = False) -> "Stream":
+    def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False) -> "Stream":
         """Start a stream for batches with the columns of this table; with `panes`, for batches of its panes."""
         _require_columns(spec, table)
         definition = Definition.of(spec, table)
@@ -74,7 +74,7 @@ class Stream:
         lateness = 0
         if spec.lateness is not None:
             lateness = durations.ticks_of(spec.lateness, definition.unit, "lateness", least=0)
-        retained = Held(emits.retained_columns(spec, definition), table.schema)
+        retained = RetainedRows(emits.retained_columns(spec, definition), table.schema)
         position = Position()
         horizon = Horizon(lateness)
         intake = (PaneIntake if panes else RowIntake)(spec, definition, engine, table.schema)
@@ -151,9 +151,9 @@ class Stream:
         self.horizon.at = saved["horizon"]
 
     @classmethod
-    def restored(cls, spec: Asked, position: dict[str, Any], rows: Any, retained: Any) -> "Stream":
+    def restored(cls, spec: Spec, position: dict[str, Any], rows: Any, retained: Any) -> "Stream":
         """Return a stream from the parts that were saved."""
-        schema, kept = Held.parts(retained)
+        schema, kept = RetainedRows.parts(retained)
         stream = cls.of(spec, schema.empty_table())
         stream.retained.restore(kept)
         if not stream.engine.load(rows):
@@ -221,7 +221,7 @@ class Stream:
         return Instants(self.definition.unit, "numpy", zoned).encode(watermark, "watermark")
 
 
-def _require_columns(spec: Asked, table: "pa.Table") -> None:
+def _require_columns(spec: Spec, table: "pa.Table") -> None:
     arrow.require_columns(table, spec.keys, "keys")
     arrow.require_columns(table, [spec.time], "time")
     arrow.require_columns(table, spec.carry, "carry")

@@ -1,6 +1,6 @@
-"""KeyedWindows: aggregates over many keys and windows, of a stream that comes in batches and out of order.
+"""KeyedWindows: aggregates over many keys and windows of a stream of batches, in any order.
 
-Columns in, columns out; no row is looked at in Python, unless an aggregate of one's own is made of it.
+Columns in, columns out. Python never handles a single row, unless an aggregate is written in Python.
 """
 
 import threading
@@ -10,7 +10,7 @@ from typing import Any
 from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, SashError, shown
 from sash.inputs import arrow
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
 
 
@@ -47,15 +47,15 @@ class KeyedWindows:
         resolution: Any = None,
         on_error: str = "null",
     ) -> None:
-        """Say what is wanted; the first batch decides the kinds of the columns.
+        """Define the aggregates; the first batch determines the types of the columns.
 
         `per="event"` has a result for each row, `every="1 minute"` one for each key and boundary of that grid, shifted
         by `offset`. `emit` is "arrival" (each row at once), "final" (each result once, when nothing can change it) or
         "update" (again whenever it changes). Rows more than `lateness` behind the watermark are late; `late="emit"`
-        gives them back. `retract` names the column, or is the condition, that marks deletes, `id` the column that tells
-        events of one key and time apart, `carry` the columns that come out beside keys and time.
+        returns them with null results. `retract` is the column or condition that marks deletes, `id` the column that
+        distinguishes events of the same key and time, `carry` the columns to include in the results.
         """
-        self.asked = Asked.of(
+        self.spec = Spec.of(
             keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
             late=late, retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution,
             on_error=on_error,
@@ -66,15 +66,15 @@ class KeyedWindows:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """What has come in, what was late, and what has gone out so far."""
+        """Counts of the rows received, late, emitted and so on, so far."""
         live = (0, 0) if self._stream is None else (self._stream.engine.live_keys, self._stream.engine.live_rows)
         return {**self._counts, "live_keys": live[0], "live_rows": live[1]}
 
     def push(self, batch: Any, watermark: Any = None) -> Any:
-        """Take a batch and give what is due; without a `watermark` it is the newest time seen before this batch."""
+        """Apply a batch and return what is due; the default `watermark` is the newest time seen before this batch."""
         table, _ = arrow.table_of(batch, "batch")
         with self._lock:
-            stream = Stream.of(self.asked, table) if self._stream is None else self._stream
+            stream = Stream.of(self.spec, table) if self._stream is None else self._stream
             self._stream = stream
             step = stream.push(table, watermark)
             self._count(step.counts)
@@ -85,7 +85,7 @@ class KeyedWindows:
             self._counts[name] += count
 
     def flush(self) -> Any:
-        """End the stream: give everything that was still pending as final."""
+        """End the stream and return all pending results as final."""
         with self._lock:
             if self._stream is None:
                 return arrow.pyarrow().table({})
@@ -94,7 +94,7 @@ class KeyedWindows:
             return rows
 
     def check_invariants(self) -> None:
-        """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows held).
+        """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows stored).
 
         Order and occupancy of every key's tree, row counts, every summary, and what is due when.
         """
@@ -104,19 +104,19 @@ class KeyedWindows:
 
     @property
     def combines(self) -> int:
-        """How many rows and partial aggregates were combined so far."""
+        """The number of combines so far."""
         return 0 if self._stream is None else self._stream.engine.combines
 
     @property
     def repairs(self) -> int:
-        """How many of those combines made or changed the stored summaries of a key's tree."""
+        """The number of those combines that made or changed the stored summaries of a key's tree."""
         return 0 if self._stream is None else self._stream.engine.repairs
 
     def nodes(self, key: Any = None) -> dict[str, Any] | None:
-        """Return the tree of a key's rows as plain nested data, or None where the key has none.
+        """Return the tree of a key's rows as plain nested data, or None if the key has none.
 
         `key` is a dict from key columns to values. Times are those of the core (ticks of their unit); a summary that is
-        stale, or that nobody has asked for, is None.
+        stale, or was never needed, is None.
 
         >>> from sash import KeyedWindows, monoids
         >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="arrival")
@@ -127,14 +127,14 @@ class KeyedWindows:
         with self._lock:
             if self._stream is None:
                 return None
-            schema, array = arrow.keys_of(self._stream.key_table({} if key is None else key), self.asked.keys)
+            schema, array = arrow.keys_of(self._stream.key_table({} if key is None else key), self.spec.keys)
             return self._stream.engine.nodes(schema, array)
 
     def to_bytes(self) -> bytes:
-        """Give all that is held as bytes, checked and versioned, that `from_bytes` goes on from; no pickle."""
+        """Return the whole state as bytes, with a version and a checksum, for `from_bytes`; no pickle."""
         with self._lock:
-            header: dict[str, Any] = {"asked": self.asked.words(), "counts": self._counts}
-            header["aggs"] = {name: serialize.monoid_to(monoid) for name, monoid in self.asked.aggs.items()}
+            header: dict[str, Any] = {"asked": self.spec.words(), "counts": self._counts}
+            header["aggs"] = {name: serialize.monoid_to(monoid) for name, monoid in self.spec.aggs.items()}
             if self._stream is None:
                 return serialize.join(header, b"", b"")
             header["stream"] = self._stream.saved_position()
@@ -143,7 +143,7 @@ class KeyedWindows:
 
     @classmethod
     def from_bytes(cls, data: Any, aggs: Any = None, retract: Any = None) -> "KeyedWindows":
-        """Go on where `to_bytes` was; give `aggs` where some are your own, and `retract` where it is a condition."""
+        """Resume from `to_bytes`; pass `aggs` if some are custom, and `retract` if it is a condition."""
         header, rows, held = serialize.part(data)
         try:
             known = aggs or {name: serialize.monoid_from(plain) for name, plain in header["aggs"].items()}
@@ -153,15 +153,17 @@ class KeyedWindows:
             made = cls(aggs=known, **words)
             made._counts = {name: int(header["counts"][name]) for name in made._counts}
             if "stream" in header:
-                made._stream = Stream.restored(made.asked, header["stream"], rows, held)
+                made._stream = Stream.restored(made.spec, header["stream"], rows, held)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, SashError):
                 raise
-            raise CorruptStateError(f"data: it is not that of a KeyedWindows: {shown(error)}.") from None
+            raise CorruptStateError(
+                f"data must be what KeyedWindows.to_bytes returned: {shown(error)}.", argument="data"
+            ) from None
         return made
 
     def drop_before(self, horizon: Any) -> None:
-        """Let go of every row before a time; windows then answer as if it had never been."""
+        """Drop every row before a time, as if it had never arrived."""
         with self._lock:
             if self._stream is not None:
                 self._stream.drop_before(horizon)
@@ -169,5 +171,5 @@ class KeyedWindows:
 
 def _require_condition(plain: dict[str, Any], given: Any) -> Any:
     if given is None:
-        raise ArgumentError(f"retract: it was the condition {shown(plain['condition'])}; give it again.")
+        raise ArgumentError(f"retract must be passed again; it was {shown(plain['condition'])}.", argument="retract")
     return given

@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from sash.errors import KindError, shown
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.stream.query import roll_stream
@@ -51,7 +51,7 @@ def rolling(
         raise KindError(
             f"df must be a Spark DataFrame, got {shown(df)}; use sash.rolling for other tables.", argument="df"
         )
-    spec = Asked.of(
+    spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip

@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField
 
 from sash.errors import ArgumentError, KindError, shown
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark.columns import column
 
 MARK = "__sash_retract"
 _RANK, _DELETES = "__sash_rank", "__sash_deletes"
 
 
-def with_mark(df: DataFrame, spec: Asked) -> tuple[DataFrame, Asked]:
+def with_mark(df: DataFrame, spec: Spec) -> tuple[DataFrame, Spec]:
     """Return the DataFrame and the spec with a column of booleans in place of a condition for deletes."""
     retract = spec.retract
     if retract is None:
@@ -48,7 +48,7 @@ def _require_booleans(retract: str | Column, field: StructField) -> None:
         )
 
 
-def without_deleted(df: DataFrame, spec: Asked) -> DataFrame:
+def without_deleted(df: DataFrame, spec: Spec) -> DataFrame:
     """Return the rows of a batch that count: each identity once, and none that was deleted."""
     if spec.id is None and spec.retract is None:
         return df

@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 
 import sash
 from sash import SashError, monoids
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark import rolling, schema
 from sash.spark.batch import partition
 from sash.spark.batch.request import request_of
@@ -59,7 +59,7 @@ def through(table: pa.Table, options: dict[str, Any], batch: int) -> pa.Table:
         [spark_types.StructField(field.name, schema.spark_type(field.type)) for field in table.schema]
     )
     more = {name: value for name, value in options.items() if name not in ("keys", "time")}
-    request, _ = request_of(shape, Asked.of(keys=keys, time="t", **more))
+    request, _ = request_of(shape, Spec.of(keys=keys, time="t", **more))
     rows = table.sort_by([(name, "ascending") for name in [*keys, "t"]]).combine_chunks()
     return pa.Table.from_batches(partition.answers_of(request, iter(rows.to_batches(max_chunksize=batch))))
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 
 import sash
 from sash import monoids
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch import partition
 from sash.spark.batch.request import request_of
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {"windows": list(SIZES), "aggs": monoids_of(FOLDS), "p
 
 def request(table: pa.Table, keys: list[str], **options: Any) -> partition.Request:
     shape = spark.StructType([spark.StructField(field.name, schema.spark_type(field.type)) for field in table.schema])
-    return request_of(shape, Asked.of(keys=keys, time="t", **(OPTIONS | options)))[0]
+    return request_of(shape, Spec.of(keys=keys, time="t", **(OPTIONS | options)))[0]
 
 
 def in_order(table: pa.Table, keys: list[str]) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sash import CorruptStateError, Monoid, monoids
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark.stream import log
 from sash.spark.stream.cache import Cache, CachedStream
 from sash.spark.stream.log import Head, Log
@@ -30,7 +30,7 @@ OWN = Asking(emit="arrival", ids=int, retract=True)
 def own_plan(buckets: int = 1, **changed: Any) -> Plan:
     """A plan with a custom aggregate, some of its arguments changed."""
     words = OWN.engine_words() | {"aggs": {"n": monoids.count(), "text": letters("x")}} | changed
-    return plan_of(OWN.schema(), Asked.of(**words), buckets)
+    return plan_of(OWN.schema(), Spec.of(**words), buckets)
 
 
 def half_full() -> Single:

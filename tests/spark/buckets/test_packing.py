@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 
 from sash import monoids
 from sash.keyed.panes import RECORD
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark.stream import packing
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.packing import END, PACKED, pack, result_bytes, unpack, unpack_rows
@@ -63,7 +63,7 @@ def test_a_key_has_one_bucket_in_every_process():
 
 def test_without_keys_there_is_one_bucket():
     """All rows are of one window then."""
-    plan = plan_of(ROWS.schema(), Asked.of(**ROWS.engine_words() | {"keys": []}), None)
+    plan = plan_of(ROWS.schema(), Spec.of(**ROWS.engine_words() | {"keys": []}), None)
     assert plan.buckets == 1
     assert [row["bucket"] for row in packed_rows(ROWS, plain(1, 2, 3), plan)] == [0]
 
@@ -192,7 +192,7 @@ def rich_rows(count: int) -> list[dict[str, Any]]:
 def test_all_columns_of_a_row_come_out_again(late):
     """Nested, decimal and binary ones too; the state keeps those alone that it reads."""
     aggs = {"n": monoids.count(), "last": monoids.last("price")}
-    plan = plan_of(RICH, Asked.of(keys=["k"], time="t", windows=["1h"], aggs=aggs, emit="arrival", late=late), 3)
+    plan = plan_of(RICH, Spec.of(keys=["k"], time="t", windows=["1h"], aggs=aggs, emit="arrival", late=late), 3)
     cluster = Cluster(plan)
     table = pa.Table.from_pylist(rich_rows(20), schema=plan.schema)
     packed = packed_of([list(pack(plan, iter(table.to_batches(max_chunksize=7))))])

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from sash import monoids
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark.stream.packing import pack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.query import plan_of
@@ -30,7 +30,7 @@ KEYS = spark.StructType(
 def plan() -> Plan:
     aggs = {"n": monoids.count(), "text": letters("text")}
     names = [name for name in KEYS.names if name != "t"]
-    return plan_of(KEYS, Asked.of(keys=names, time="t", windows=["1h"], aggs=aggs, emit="arrival"), 16)
+    return plan_of(KEYS, Spec.of(keys=names, time="t", windows=["1h"], aggs=aggs, emit="arrival"), 16)
 
 
 def keys() -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from oracles.every import EveryOracle
 from oracles.keyed import Aggregate, KeyedOracle, Row
 from sash import KeyedWindows, Monoid, monoids
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark.stream.packing import END
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.query import plan_of
@@ -108,7 +108,7 @@ class Asking:
 
     def plan(self, buckets: int = 3, **more: Any) -> Plan:
         """The plan that streams have, with little patience for records."""
-        spec = Asked.of(**self.engine_words())
+        spec = Spec.of(**self.engine_words())
         return plan_of(self.schema(), spec, buckets, **{"protected": 2, **more})
 
     def oracle(self) -> KeyedOracle:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from sash.durations import listed, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.pipeline.config.aggregate_syntax import aggregate
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
@@ -150,9 +150,9 @@ class Rolling(Part):
         return {name: getattr(self, name) for name in type(self).model_fields}
 
     @property
-    def spec(self) -> Asked:
+    def spec(self) -> Spec:
         """The arguments that all engines share, checked."""
-        return Asked.of(**{name: value for name, value in self.arguments().items() if name not in _SPARK_ONLY})
+        return Spec.of(**{name: value for name, value in self.arguments().items() if name not in _SPARK_ONLY})
 
 
 class Sink(Part):

@@ -51,7 +51,7 @@ class Estimate:
 
 def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -> Estimate:
     """Estimate the state of a stream at a rate; `keys` is how many keys have rows within the span."""
-    spec = plan.asked
+    spec = plan.spec
     largest = max(nanoseconds(window, "windows") for window in spec.windows)
     lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
     span = (largest + lateness + nanoseconds(watermark, "watermark")) / 1e9
@@ -74,6 +74,6 @@ def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -
 
 def pane_seconds(plan: Plan) -> float:
     """Return the length of a pane in seconds."""
-    grid = plan.definition.grid(plan.asked)
+    grid = plan.definition.grid(plan.spec)
     assert grid is not None
     return grid.pane * _MICROSECOND / 1e9

@@ -10,7 +10,7 @@ from pyspark.sql import types as spark
 from sash.errors import ArgumentError, shown
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.result_schema import require_readable, result_schema
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch import partition
 from sash.spark.batch.partition import Grid, Request
@@ -19,7 +19,7 @@ _WINDOW = ("window_start", "window_end")
 _RESOLUTION = b"sash.resolution"
 
 
-def request_of(columns: spark.StructType, spec: Asked) -> tuple[Request, spark.StructType]:
+def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.StructType]:
     """Return what a partition computes, and the columns of its answers."""
     require_monoids(spec.aggs)
     places = _places(columns, spec)
@@ -47,20 +47,20 @@ def request_of(columns: spark.StructType, spec: Asked) -> tuple[Request, spark.S
     return request, output
 
 
-def _table_spec(spec: Asked) -> Asked:
+def _table_spec(spec: Spec) -> Spec:
     """Return the spec that `sash.rolling` has: of a table, without anything that only a stream has."""
     emit = "arrival" if spec.every is None else "final"
     return replace(spec, emit=emit, lateness=None, late="drop", retract=None, id=None, carry=())
 
 
-def _options(spec: Asked) -> dict[str, Any]:
+def _options(spec: Spec) -> dict[str, Any]:
     """Return the options of `sash.rolling`."""
     options = {"windows": list(spec.windows), "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
     sliding = {"every": spec.every, "offset": spec.offset, "resolution": spec.resolution}
     return options | ({} if spec.every is None else sliding)
 
 
-def _grid(spec: Asked, definition: Definition) -> Grid | None:
+def _grid(spec: Spec, definition: Definition) -> Grid | None:
     grid = definition.grid(spec)
     if grid is None:
         return None
@@ -71,7 +71,7 @@ def _grid(spec: Asked, definition: Definition) -> Grid | None:
 # --- columns in -----------------------------------------------------------------------------------
 
 
-def _places(columns: spark.StructType, spec: Asked) -> dict[str, tuple[int, str]]:
+def _places(columns: spark.StructType, spec: Spec) -> dict[str, tuple[int, str]]:
     """Return the position of each column that is read, and the argument that names it."""
     named = [(name, "keys") for name in spec.keys] + [(spec.time, "time")]
     named += [(name, "aggs") for monoid in spec.aggs.values() for name in monoid.columns]

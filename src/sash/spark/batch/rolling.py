@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch.partition import answers_of
 from sash.spark.batch.request import request_of
@@ -16,7 +16,7 @@ from sash.spark.retractions import MARK, with_mark, without_deleted
 from sash.spark.stream.query import plan_of
 
 
-def roll_batch(df: DataFrame, spec: Asked) -> DataFrame:
+def roll_batch(df: DataFrame, spec: Spec) -> DataFrame:
     """Return the results as a DataFrame, or raise for a spec that does not fit, before anything runs."""
     marked, spec = with_mark(df, spec)
     request_of(marked.schema, spec)
@@ -44,7 +44,7 @@ def _with_stream_columns(answers: DataFrame, result: pa.Schema) -> DataFrame:
     return answers.select(*columns)
 
 
-def _roll(df: DataFrame, spec: Asked) -> DataFrame:
+def _roll(df: DataFrame, spec: Spec) -> DataFrame:
     """Return the results for rows without deletes."""
     request, output = request_of(df.schema, spec)
     # By position: a name may hold a dot, which Spark takes for a member of a struct, or occur twice.

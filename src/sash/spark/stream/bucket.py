@@ -101,7 +101,7 @@ class Bucket:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
         bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
-            stream.replay(since(table, self.plan.asked.time, bound))
+            stream.replay(since(table, self.plan.spec.time, bound))
         stream.resume(log.head.position)
         return stream
 
@@ -117,13 +117,13 @@ class Bucket:
             self.store.clear()
             log.head.entries.clear()
             return
-        times, _ = arrow.ticks(mattered, self.plan.asked.time)
+        times, _ = arrow.ticks(mattered, self.plan.spec.time)
         log.append(mattered.select(self.plan.logged), times)
         self.plan.probe("written", self.key, self.counts)
         bound = stream.retained_after(stream.horizon.at)
         log.drop_expired(bound)
         log.compact(
-            self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.asked.time, bound))
+            self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.spec.time, bound))
         )
         log.head.position = stream.saved_position()
         log.head.timer = timer
@@ -131,7 +131,7 @@ class Bucket:
         self.cache.put(self.key, CachedStream(stream, log.head.last.seq, log.head.last.nonce))
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
-        return panes.merged(stream.definition, self.plan.asked, table) if self.plan.merges else table
+        return panes.merged(stream.definition, self.plan.spec, table) if self.plan.merges else table
 
     def _count(self, log: Log, stream: Stream, step: Step) -> None:
         for name, value in step.counts.items():

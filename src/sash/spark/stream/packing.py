@@ -39,7 +39,7 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
     plan = process_plan(plan)
     for table in _chunks(plan, batches):
         readable, bad_times, bad_ids = _readable(plan, table)
-        rows = partials_of(plan.definition, plan.asked, readable) if plan.merges else readable
+        rows = partials_of(plan.definition, plan.spec, readable) if plan.merges else readable
         packed = list(_by_bucket(plan, rows))
         if not packed and (bad_times or bad_ids):
             packed = [(0, b"")]
@@ -75,12 +75,12 @@ def _input_table(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
 
 def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
     """Return the rows with a time and a required id, and the numbers of rows without; drop markers of the end."""
-    ticks, bad = arrow.ticks(table, plan.asked.time)
+    ticks, bad = arrow.ticks(table, plan.spec.time)
     bad = np.zeros(len(ticks), dtype=bool) if bad is None else bad
     ends = ticks >= END
     no_id = np.zeros(len(ticks), dtype=bool)
-    if plan.asked.id is not None:
-        no_id = np.asarray(table.column(plan.asked.id).is_null(), dtype=bool) & ~bad & ~ends
+    if plan.spec.id is not None:
+        no_id = np.asarray(table.column(plan.spec.id).is_null(), dtype=bool) & ~bad & ~ends
     drop = bad | no_id | ends
     readable = table.filter(pa.array(~drop)) if drop.any() else table
     return readable, int(bad.sum()), int(no_id.sum())
@@ -90,8 +90,8 @@ def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
     if not table.num_rows:
         return
     buckets = np.zeros(table.num_rows, dtype=np.int32)
-    if plan.asked.keys:
-        schema, array = arrow.keys_of(table, plan.asked.keys)
+    if plan.spec.keys:
+        schema, array = arrow.keys_of(table, plan.spec.keys)
         _core.buckets(schema, array, plan.buckets, buckets)
     order = np.argsort(buckets, kind="stable")
     rows = table.take(pa.array(order)).combine_chunks().to_batches()[0]

@@ -13,7 +13,7 @@ from sash import serialize
 from sash.keyed.definition import Definition
 from sash.keyed.panes import RECORD
 from sash.keyed.result_schema import result_schema
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
 from sash.spark.stream.cache import CACHE_BYTES
 
@@ -30,7 +30,7 @@ def _no_probe(point: str, key: Hashable, counts: dict[str, int]) -> None:
 class Plan:
     """A rolling aggregation of a stream with these columns."""
 
-    asked: Asked
+    spec: Spec
     schema: pa.Schema  # of the rows that are packed
     buckets: int
     operator: str  # distinguishes two of them in one query
@@ -41,17 +41,17 @@ class Plan:
     fingerprint: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", _fingerprint(self.asked, self.schema, self.buckets))
+        object.__setattr__(self, "fingerprint", _fingerprint(self.spec, self.schema, self.buckets))
 
     @cached_property
     def definition(self) -> Definition:
         """The definition of the engine."""
-        return Definition.of(self.asked, self.schema.empty_table())
+        return Definition.of(self.spec, self.schema.empty_table())
 
     @cached_property
     def merges(self) -> bool:
         """Whether rows travel as panes."""
-        return self.definition.merges(self.asked)
+        return self.definition.merges(self.spec)
 
     @cached_property
     def packed(self) -> pa.Schema:
@@ -62,17 +62,17 @@ class Plan:
     def logged(self) -> list[str]:
         """The columns that are stored in the state."""
         if self.merges:
-            return [*self.asked.keys, self.asked.time, RECORD]
+            return [*self.spec.keys, self.spec.time, RECORD]
         return list(self.stream().schema.names)
 
     @cached_property
     def result(self) -> pa.Schema:
         """The schema of results."""
-        return result_schema(self.asked, self.definition, self.schema)
+        return result_schema(self.spec, self.definition, self.schema)
 
     def stream(self) -> Stream:
         """Start a stream."""
-        return Stream.of(self.asked, self.schema.empty_table(), panes=self.merges)
+        return Stream.of(self.spec, self.schema.empty_table(), panes=self.merges)
 
 
 _PLANS: dict[tuple[Any, ...], Plan] = {}
@@ -82,11 +82,11 @@ def process_plan(plan: Plan) -> Plan:
     """Return the equal plan that this process has used before, with its cached properties, or this one."""
     if len(_PLANS) > 64:
         _PLANS.clear()
-    facts = (plan.operator, plan.fingerprint, plan.asked.lateness, plan.asked.on_error, plan.checked, plan.protected)
+    facts = (plan.operator, plan.fingerprint, plan.spec.lateness, plan.spec.on_error, plan.checked, plan.protected)
     return plan if plan.probe is not _no_probe else _PLANS.setdefault((*facts, plan.cache_bytes), plan)
 
 
-def _fingerprint(spec: Asked, schema: pa.Schema, buckets: int) -> str:
+def _fingerprint(spec: Spec, schema: pa.Schema, buckets: int) -> str:
     """Return a hash of everything that must not change between two runs over one checkpoint."""
     words = {name: value for name, value in spec.words().items() if name not in _CHANGEABLE}
     words["aggs"] = {name: (serialize.monoid_to(monoid), monoid.columns) for name, monoid in spec.aggs.items()}

@@ -13,7 +13,7 @@ from sash import durations
 from sash.errors import ArgumentError, KindError
 from sash.keyed.definition import require_monoids
 from sash.keyed.result_schema import require_readable
-from sash.keyed.spec import Asked
+from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark import schema
 from sash.spark.columns import column
@@ -26,7 +26,7 @@ OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' co
 BUCKETS = 8
 
 
-def roll_stream(df: DataFrame, spec: Asked, buckets: int | None = None, **options: Any) -> DataFrame:
+def roll_stream(df: DataFrame, spec: Spec, buckets: int | None = None, **options: Any) -> DataFrame:
     """Return the results as a streaming DataFrame; `options` are fields of the plan."""
     _require_watermark(df, spec.time)
     df, spec = with_mark(df, spec)
@@ -51,7 +51,7 @@ def roll_stream(df: DataFrame, spec: Asked, buckets: int | None = None, **option
     return results.drop(MARK) if MARK in result.names else results
 
 
-def plan_of(columns: spark.StructType, spec: Asked, buckets: int | None, **options: Any) -> Plan:
+def plan_of(columns: spark.StructType, spec: Spec, buckets: int | None, **options: Any) -> Plan:
     """Return the plan for the tasks, or raise for a spec that does not fit the columns, before anything runs."""
     if buckets is not None:
         buckets = checked_int("buckets", buckets, 1, 1 << 16)
@@ -71,7 +71,7 @@ def plan_of(columns: spark.StructType, spec: Asked, buckets: int | None, **optio
     return plan
 
 
-def _columns_read(spec: Asked) -> dict[str, str]:
+def _columns_read(spec: Spec) -> dict[str, str]:
     """Return the columns that are read, each with the argument that names it."""
     named = [(name, "keys") for name in spec.keys] + [(spec.time, "time")]
     named += [(name, argument) for name, argument in ((spec.id, "id"), (spec.retract, "retract")) if name]
