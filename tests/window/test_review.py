@@ -148,7 +148,7 @@ def test_naive_and_aware_columns_do_not_mix(structure: Structure, column) -> Non
     assert window.oldest == AWARE and AWARE in window
     window.insert_many(column, [3])
     assert window.query() == 5
-    with pytest.raises(KindError, match="without a time zone"):
+    with pytest.raises(KindError, match="must be a datetime with a time zone"):
         window.insert(NAIVE, 1)
 
 
