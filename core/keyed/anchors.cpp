@@ -146,7 +146,7 @@ Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t*
         }
     }
     std::vector<int64_t> marks = marks_now(anchors);
-    return {std::move(anchors), std::move(marks), generation_};
+    return {std::move(anchors), std::move(marks), generation_, nullptr};
 }
 
 // --- what is due ---------------------------------------------------------------------------------------

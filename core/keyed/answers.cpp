@@ -235,7 +235,7 @@ void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>
 }
 
 // Rows between windows that no window has are not among the spans.
-Keyed::Spans Keyed::spans(const std::vector<Anchor>& anchors) {
+Spans Keyed::spans(const std::vector<Anchor>& anchors) {
     Spans spans{by_key_and_time(anchors), {}, {}, {}, {}};
     size_t windows = frame_.sizes.size(), count = anchors.size();
     spans.from.resize(windows * count);

@@ -31,11 +31,19 @@ struct KeyBatch {
     uint64_t generation = 0;  // of the keys
 };
 
+// The rows in each anchor's windows, for those who fold them themselves: anchors in the order of key and time; for each
+// window and anchor from where to where, by position in `seqs`, the places in the stream of all those rows.
+struct Spans {
+    std::vector<uint32_t> order;
+    std::vector<int64_t> from, to, seqs, times;
+};
+
 // The anchors of a question, and what some of them showed before a batch.
 struct Anchors {
     std::vector<Anchor> items;
     std::vector<int64_t> marks;  // of the first ones
     uint64_t generation = 0;
+    std::shared_ptr<const Spans> spans;  // null: nobody asked for them
 };
 
 // The windows of an engine, and how it reads its rows.
@@ -138,12 +146,6 @@ class Keyed {
     // The results of all rows of a batch, none of which is kept: for tables that are complete. It sorts the batch. False,
     // and nothing is done, where that would take too much memory.
     bool roll(KeyBatch& batch, const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
-    // The rows in each anchor's windows, for those who fold them themselves: anchors in the order of key and time; for
-    // each window and anchor from where to where, by position in `seqs`, the places in the stream of all those rows.
-    struct Spans {
-        std::vector<uint32_t> order;
-        std::vector<int64_t> from, to, seqs, times;
-    };
     Spans spans(const std::vector<Anchor>& anchors);
 
     // How many rows or anchors of the current work are done; another thread may look.
@@ -241,7 +243,7 @@ class Keyed {
                                   const int64_t* extra) const;
     std::vector<int64_t> marks_now(const std::vector<Anchor>& anchors);
     void compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
-    Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_}; }
+    Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_, nullptr}; }
     bool first_at(uint32_t slot, int64_t time, int64_t& found) const;  // the first row that is not before a time
     bool next_shown(uint32_t slot, int64_t from, int64_t& time) const;
     void start_shown();

@@ -210,11 +210,20 @@ Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times,
     return engine.keyed.arrived(batch, data_of<int64_t>(time_bytes), data_of<uint8_t>(status_bytes));
 }
 
-Anchors watch_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late, int64_t until) {
+Anchors watch_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late, int64_t until,
+                    bool spans) {
     engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times);
     Optional<uint8_t> late_bytes(late);
-    return engine.keyed.watch(batch, data_of<int64_t>(time_bytes), late_bytes.get(), until);
+    Anchors watched = engine.keyed.watch(batch, data_of<int64_t>(time_bytes), late_bytes.get(), until);
+    if (spans) watched.spans = std::make_shared<Spans>(engine.keyed.spans(watched.items));
+    return watched;
+}
+
+nb::object spans_of(const Spans* spans) {
+    if (!spans) return nb::none();
+    return nb::make_tuple(bytes_of(spans->order), bytes_of(spans->from), bytes_of(spans->to), bytes_of(spans->seqs),
+                          bytes_of(spans->times));
 }
 
 Anchors boundaries_of(KeyedEngine& engine, int64_t from, int64_t to, const Anchors* watched) {
@@ -243,11 +252,17 @@ nb::object keys_of(KeyedEngine& engine, const Anchors& anchors, const std::vecto
     return nb::make_tuple(bytes_of(places), columns);
 }
 
-void answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms) {
+// Writes the core's results, and returns the rows in each window where Python has aggregates of its own.
+nb::object answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, bool spans) {
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
-    nb::gil_scoped_release others;
-    engine.keyed.answer(anchors.items, all.outs);
+    Spans found;
+    {
+        nb::gil_scoped_release others;
+        engine.keyed.answer(anchors.items, all.outs);
+        if (spans) found = engine.keyed.spans(anchors.items);
+    }
+    return spans_of(spans ? &found : nullptr);
 }
 
 nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
@@ -263,13 +278,6 @@ nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
     return python(engine.keyed.nodes(key));
 }
 
-nb::object spans_of(KeyedEngine& engine, const Anchors& anchors) {
-    engine.keyed.require_current(anchors.generation);
-    Keyed::Spans spans = engine.keyed.spans(anchors.items);
-    return nb::make_tuple(bytes_of(spans.order), bytes_of(spans.from), bytes_of(spans.to), bytes_of(spans.seqs),
-                          bytes_of(spans.times));
-}
-
 }  // namespace
 
 void bind_keyed(nb::module_& m) {
@@ -280,7 +288,8 @@ void bind_keyed(nb::module_& m) {
         .def("__len__", [](const Anchors& a) { return a.items.size(); })
         .def_prop_ro("watched", [](const Anchors& a) { return a.marks.size(); })
         .def("times", [](const Anchors& a) { return fields_of(a, &Anchor::time); })
-        .def("seqs", [](const Anchors& a) { return fields_of(a, &Anchor::seq); });
+        .def("seqs", [](const Anchors& a) { return fields_of(a, &Anchor::seq); })
+        .def("spans", [](const Anchors& a) { return spans_of(a.spans.get()); });
     nb::class_<KeyedEngine>(m, "Keyed")
         .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "frame"_a)
         .def("batch", batch_of, "schema"_a.none(), "array"_a.none(), "rows"_a, "seq"_a)
@@ -296,11 +305,10 @@ void bind_keyed(nb::module_& m) {
         .def("touched", [](KeyedEngine& e) { return e.keyed.touched(); })
         .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
         .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
-        .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a)
+        .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a, "spans"_a)
         .def("keys", keys_of, "anchors"_a, "widths"_a)
-        .def("answer", answer_anchors, "anchors"_a, "rooms"_a)
+        .def("answer", answer_anchors, "anchors"_a, "rooms"_a, "spans"_a)
         .def("changed", changed_anchors, "anchors"_a, "rooms"_a, "extra"_a.none())
-        .def("spans", spans_of, "anchors"_a)
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
             "horizon"_a)

@@ -366,7 +366,7 @@ def test_resolution_rounds_down(time, resolution, offset, wanted):
 
 def test_a_resolution_across_boundaries_is_refused():
     """A pane that a boundary cuts would change what is final already."""
-    with pytest.raises(ArgumentError, match="resolution: 7 does not divide every=10"):
+    with pytest.raises(ArgumentError, match="resolution must divide every=10, got 7"):
         rolling(batch([1]), keys=["k"], time="t", windows=[15], aggs=AGGS, every=10, resolution=7)
 
 

@@ -381,7 +381,7 @@ def test_a_condition_outlives_the_bytes():
     kw = engine(id="i", retract=DELETED, emit="final", lateness=10)
     for table in CHANGES:
         kw.push(table)
-        with pytest.raises(SashError, match=r"retract: it was the condition .* give it again"):
+        with pytest.raises(SashError, match=r"retract must be passed again; it was .*delete"):
             KeyedWindows.from_bytes(kw.to_bytes())
         kw = KeyedWindows.from_bytes(kw.to_bytes(), retract=DELETED)
     assert picked(kw.flush(), "t", "i", "total_10") == [(6, 2, 4)]

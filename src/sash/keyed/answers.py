@@ -35,23 +35,25 @@ class Answers:
     @classmethod
     def of(cls, definition: Definition, engine: _core.Keyed, anchors: _core.Anchors, values: Values) -> "Answers":
         """Return the answers for anchors."""
-        answers = cls.of_python(definition, engine, anchors, values)
-        engine.answer(anchors, answers.rooms)
+        answers = cls(definition, engine, len(anchors))
+        parts = engine.answer(anchors, answers.rooms, bool(definition.foreign))
+        if parts is not None:
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
         return answers
 
     @classmethod
-    def of_python(
+    def of_watched(
         cls, definition: Definition, engine: _core.Keyed, anchors: _core.Anchors, values: Values
     ) -> "Answers":
-        """Return the answers that Python computes itself; those of the core are left blank."""
+        """Return what Python computes for anchors that are watched; what the core does is left blank."""
         answers = cls(definition, engine, len(anchors))
-        if definition.foreign:
-            answers._fold(anchors, values)
+        parts = anchors.spans()
+        if parts is not None:
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
         return answers
 
-    def _fold(self, anchors: _core.Anchors, values: Values) -> None:
+    def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values) -> None:
         definition = self.definition
-        spans = python_aggregates.Spans.of(self.engine, anchors, len(definition.windows))
         rows = values(definition.foreign_columns, spans.seqs)
         ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
         times = self._times(spans.times)

@@ -98,11 +98,10 @@ class BoundaryUpdate(_Boundaries):
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> Watched:
         """Take note of what the boundaries show that a batch is about to change."""
         context = self.context
-        anchors = context.engine.watch(keys, times, late.view(np.uint8), context.position.shown)
-        extra = None
-        if context.definition.foreign:
-            extra = Answers.of_python(context.definition, context.engine, anchors, context.retained.values).extra()
-        return Watched(anchors, extra)
+        foreign = bool(context.definition.foreign)
+        anchors = context.engine.watch(keys, times, late.view(np.uint8), context.position.shown, foreign)
+        before = Answers.of_watched(context.definition, context.engine, anchors, context.retained.values)
+        return Watched(anchors, before.extra())
 
     def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
         """Return the boundaries that have changed, then those that the watermark has reached."""

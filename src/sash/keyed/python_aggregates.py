@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sash import _core
 from sash.monoid import Monoid
 from sash.monoids import stable_hash
 
@@ -27,9 +26,9 @@ class Spans(NamedTuple):
     times: NDArray[np.int64]
 
     @classmethod
-    def of(cls, engine: _core.Keyed, anchors: _core.Anchors, windows: int) -> "Spans":
-        """Return those of anchors."""
-        order, start, stop, seqs, times = engine.spans(anchors)
+    def of(cls, parts: tuple[bytes, bytes, bytes, bytes, bytes], windows: int) -> "Spans":
+        """Return what the core found."""
+        order, start, stop, seqs, times = parts
         words = [np.frombuffer(part, dtype=np.int64) for part in (start, stop, seqs, times)]
         return cls(
             np.frombuffer(order, dtype=np.uint32),
