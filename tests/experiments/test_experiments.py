@@ -248,7 +248,7 @@ def test_measuring_loops_refuse_what_they_cannot_measure():
     python.insert_many([1], [1])
     for said, call in {
         "count": lambda: window._run_rounds(times, times, 0, None, None, 0),
-        "its own twin": lambda: window._run_rounds(times, times, 3, None, window, 2),
+        "twin must be another window": lambda: window._run_rounds(times, times, 3, None, window, 2),
         "this window's structure": lambda: window._run_rounds(times, times, 3, None, other, 2),
         "starts": lambda: window._run_rounds(times, times, 3, times[:2], None, 0),
         "cuts": lambda: window._run_batches(times, times, times, 2),
