@@ -191,7 +191,7 @@ def test_overflows_are_null_or_raise(spark):
     options: dict[str, Any] = {"time": "t", "windows": [5], "aggs": {"s": monoids.sum("x")}}
     got = rolling(given, **options).orderBy("row").toArrow()
     assert got["s_5"].to_pylist() == [2**62, None]
-    with pytest.raises(Exception, match="s_5: a result does not fit int64"):
+    with pytest.raises(Exception, match="s_5 must fit int64"):
         rolling(given, **options, on_error="raise").collect()
 
 
@@ -201,11 +201,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no such key": ({"keys": ["nobody"]}, r"keys must name columns of df \(.*\), got 'nobody'"),
     "no such time": ({"time": "never"}, r"time must name columns of df \(.*\), got 'never'"),
     "no such input": ({"aggs": {"s": monoids.sum("nothing")}}, r"aggs must name columns of df \(.*\), got 'nothing'"),
-    "a name that is none": ({"keys": [3]}, "keys: 3 is no name"),
-    "text for a time": ({"time": "text"}, "time: the column 'text' holds string"),
-    "a date for a time": ({"time": "day"}, "time: the column 'day' holds date32"),
+    "a name that is none": ({"keys": [3]}, r"keys must be a column name \(str\), got 3"),
+    "text for a time": ({"time": "text"}, "time must be a column of timestamps or integers, got 'text' of string"),
+    "a date for a time": ({"time": "day"}, "time must be a column of timestamps or integers, got 'day' of date32"),
     "a fraction for a key": ({"keys": "y"}, "keys must not be floats"),
-    "a list for a key": ({"keys": "items"}, "keys: .* no key"),
+    "a list for a key": (
+        {"keys": "items"},
+        "keys must be integers, .*; column 'items'",
+    ),
     "a map for a key": ({"keys": "pairs"}, "keys must name columns of .*, but 'pairs' holds map<int,int>"),
     "a collated key": (
         {"keys": "collated"},
@@ -215,19 +218,25 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"keys": "twice"},
         "keys must name one column of df, got 'twice', which is the name of 2",
     ),
-    "a sum of text": ({"aggs": {"s": monoids.sum("text")}}, "aggs: the column 'text' holds string"),
-    "no windows": ({"windows": []}, "windows: there are none"),
+    "a sum of text": (
+        {"aggs": {"s": monoids.sum("text")}},
+        "aggs must read numbers, but the column 'text'",
+    ),
+    "no windows": ({"windows": []}, "windows must hold at least one size, got none"),
     "a month": ({"windows": ["1 month"], "time": "moment"}, "windows must have a fixed length"),
     "a duration for ints": ({"windows": ["1h"]}, "windows must be an int because the times are ints, got '1h'"),
-    "no aggregates": ({"aggs": {}}, "aggs: {} names no aggregates"),
-    "no monoid": ({"aggs": {"s": sum}}, "aggs: s is <built-in function sum>"),
-    "a monoid without a column": ({"aggs": {"s": monoids.sum()}}, "aggs: s is sum"),
+    "no aggregates": ({"aggs": {}}, "aggs must be a dict from names to monoids, got {}"),
+    "no monoid": ({"aggs": {"s": sum}}, "aggs must hold monoids, but s is <built-in function sum>"),
+    "a monoid without a column": (
+        {"aggs": {"s": monoids.sum()}},
+        "aggs must name their columns, .*, but s is sum",
+    ),
     "a taken name": (
         {"aggs": {"taken": monoids.count()}},
         "aggs must give results new names, but df has a column 'taken_30' already",
     ),
-    "an unknown side": ({"closed": "both"}, "closed: 'both' is not known"),
-    "an unknown anchor": ({"per": "row"}, "per: 'row' is not known"),
+    "an unknown side": ({"closed": "both"}, "closed must be one of right, left, got 'both'"),
+    "an unknown anchor": ({"per": "row"}, 'per must be "event", got .row.'),
 }
 
 

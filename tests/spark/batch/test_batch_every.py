@@ -171,8 +171,9 @@ def test_only_what_is_read_is_shuffled(spark):
 )
 def test_mistakes_are_refused_at_the_call(spark, options, argument):
     """Before Spark has run anything."""
-    with pytest.raises(SashError, match=f"^{argument}: "):
+    with pytest.raises(SashError, match=f"^{argument} must ") as raised:
         rolling(frame(spark, events(1, 5)), **words({"windows": [20]}, **options))
+    assert raised.value.argument == argument
 
 
 def test_the_columns_of_late_events_have_their_types(spark):
