@@ -45,7 +45,6 @@ class EngineFor : public Engine {
 
     // --- what the structure does ------------------------------------------------------------------
 
-    virtual const char* structure() const = 0;
     virtual bool any_order() const = 0;
     virtual bool in_bulk() const = 0;  // does it take a batch in time order?
     virtual Monoid& monoid() = 0;

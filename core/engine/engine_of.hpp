@@ -97,7 +97,6 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     }
 
    protected:
-    const char* structure() const override { return S::name; }
     bool any_order() const override { return S::any_order; }
     bool in_bulk() const override { return bulk; }
     Monoid& monoid() override { return s_.monoid(); }

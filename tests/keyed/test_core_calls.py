@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sash import ArgumentError, KeyedWindows, Monoid, monoids
+from sash.inputs import arrow
 from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
 
@@ -69,7 +70,7 @@ def test_anchors_and_batches_of_keys_that_have_gone_are_refused() -> None:
     stream = Stream.of(spec, ROWS)
     engine = stream.engine
     stream.step(ROWS, 14)
-    keys = stream.intake.keys(stream.intake.read(ROWS), 4)
+    keys = arrow.key_batch(engine, ROWS, spec.keys, 4)
     anchors = engine.between(0, 100)
     assert len(keys) == 4 and len(anchors)
     engine.expire(1_000, 1_000)

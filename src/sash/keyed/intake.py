@@ -38,16 +38,12 @@ class Intake(Protocol):
     """What a stream needs of an intake."""
 
     schema: "pa.Schema"  # of a batch
-    event_schema: "pa.Schema"  # of the rows that events are made of
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
 
     def reread(self, table: "pa.Table") -> Batch:
         """Read rows that were read before."""
-
-    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
-        """Find the keys of a batch whose first row has this place in the stream."""
 
     def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
         """Apply a batch, and return what became of each row, and counts."""
@@ -61,7 +57,6 @@ class RowIntake:
         named = [*spec.keys, spec.time, *(name for name in (spec.id, spec.retract) if isinstance(name, str))]
         names = dict.fromkeys([*named, *spec.carry, *definition.columns])
         self.schema = arrow.pyarrow().schema([schema.field(name) for name in names])
-        self.event_schema = self.schema
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
@@ -73,10 +68,6 @@ class RowIntake:
         """Read rows that were read before: all of them have a time."""
         times, _ = arrow.ticks(table, self.spec.time)
         return Batch(table, times, self._inputs(table), Counter())
-
-    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
-        """Find the keys of a batch whose first row has this place in the stream."""
-        return arrow.key_batch(self.engine, batch.table, self.spec.keys, seq)
 
     def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
         """Apply a batch, and return what became of each row, and counts."""
@@ -119,7 +110,6 @@ class PaneIntake:
     def __init__(self, spec: Spec, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
         self.spec, self.definition, self.engine = spec, definition, engine
         self.schema = panes.schema_of(spec, engine, schema)
-        self.event_schema = self.schema
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
@@ -131,10 +121,6 @@ class PaneIntake:
         """Read panes, all of which have a time."""
         times, _ = arrow.ticks(table, self.spec.time)
         return Batch(table, times, panes.records_of(table), Counter())
-
-    def keys(self, batch: Batch, seq: int) -> "_core.KeyBatch":
-        """Find the keys of a batch."""
-        return arrow.key_batch(self.engine, batch.table, self.spec.keys, seq)
 
     def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
         """Join panes with those that are stored, and return what became of each, and how many rows were late."""

@@ -18,7 +18,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Positio
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.horizon import Horizon
-from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Intake, PaneIntake, RowIntake
+from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
 from sash.times import Instants, is_integer
@@ -78,7 +78,7 @@ class Stream:
         position = Position()
         horizon = Horizon(lateness)
         intake = (PaneIntake if panes else RowIntake)(spec, definition, engine, table.schema)
-        context = Context(spec, definition, engine, horizon, retained, position, intake.event_schema)
+        context = Context(spec, definition, engine, horizon, retained, position, intake.schema)
         time_type = table.schema.field(spec.time).type
         return cls(spec, definition, engine, intake, emits(context), horizon, retained, position, time_type)
 
@@ -102,7 +102,7 @@ class Stream:
             late = batch.times < self.emitter.late_before(horizon)
         if not late.all():
             self.position.saw(int(batch.times[~late].max()))
-        keys = self.intake.keys(batch, self.position.seq)
+        keys = self._keys(batch)
         watched = self.emitter.watch(keys, batch.times, late)
         status, counts = self.intake.apply(keys, batch, late)
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
@@ -112,6 +112,10 @@ class Stream:
         applied = np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
         rows = batch.table if applied.all() else batch.table.filter(arrow.pyarrow().array(applied))
         return Step(emission.rows, rows, batch.counts + counts + emission.counts)
+
+    def _keys(self, batch: Batch) -> "_core.KeyBatch":
+        """Find the keys of a batch, which is the next one of the stream."""
+        return arrow.key_batch(self.engine, batch.table, self.spec.keys, self.position.seq)
 
     def expire(self) -> None:
         """Drop what no result that is still to come can see."""
@@ -164,7 +168,7 @@ class Stream:
     def replay(self, table: "pa.Table") -> None:
         """Apply rows again that made a difference before: nothing is late, and nothing is emitted."""
         batch = self.intake.reread(table)
-        keys = self.intake.keys(batch, self.position.seq)
+        keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
         self.position.seq += len(batch.times)
