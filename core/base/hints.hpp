@@ -5,3 +5,7 @@
 #define SASH_RARE __attribute__((noinline))
 // For proofs, pictures and copies, which no loop waits for: small, and soon compiled.
 #define SASH_COLD __attribute__((cold, noinline))
+
+// For functions that prefetch and do nothing else: a call of one that is not inlined has no effect that gcc can see, and
+// it is dropped.
+#define SASH_FETCH __attribute__((always_inline)) inline

@@ -222,7 +222,7 @@ void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>
     bool as_it_is = std::is_sorted(order.begin(), order.end());
     for (RecordOutput& out : outs) out.places = as_it_is ? nullptr : order.data();
     for (size_t first = 0; first < order.size();) {
-        prefetch(first, order.size(), [&](size_t i) { return anchors[order[i]].slot; });
+        prefetch(first, order.size(), [&](size_t i) { return anchors[order[i]].slot; }, all_rows);
         size_t last = first + 1;
         while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
         answer_key(anchors.data(), order.data() + first, first, last - first, outs);

@@ -57,8 +57,8 @@ void Keyed::dump(std::string& bytes) {
                          size_t{leaf->count()} * nodes.stride() * sizeof(int64_t));
         };
         tree_of(slot).each_leaf([&](auto* leaf) { put_leaf(nodes_, leaf); });
-        put_number(bytes, window.awaited ? window.awaited->size : uint32_t{0});
-        if (window.awaited) awaited_of(slot).each_leaf([&](auto* leaf) { put_leaf(awaited_nodes_, leaf); });
+        put_number(bytes, static_cast<uint32_t>(awaited_by(slot)));
+        if (awaited_by(slot)) awaited_of(slot).each_leaf([&](auto* leaf) { put_leaf(awaited_nodes_, leaf); });
     }
 }
 
@@ -75,7 +75,7 @@ bool Keyed::load(std::string_view bytes) {
         size_t keys = live_keys();
         if (!reader.take(text) || !reader.take(&rows, sizeof rows)) return false;
         if (reader.left() / (shape_.stride * sizeof(int64_t)) < rows) return false;
-        uint32_t slot = slot_of(text);
+        uint32_t slot = slot_of(text, hash_of(text));
         if (live_keys() == keys) return false;  // a key twice
         RowTree tree = tree_of(slot);
         for (uint32_t i = 0; i < rows; ++i) {
@@ -112,10 +112,10 @@ void Keyed::check() {
         live += window.live;
         rows += window.rows.size;
         check_rows(slot);
-        if (!window.awaited) continue;
-        waiting += window.awaited->size;
+        if (slot >= awaited_spines_.size()) continue;
+        waiting += awaited_by(slot);
         tree::check(awaited_of(slot), [](auto*, uint32_t, uint32_t) { require(false, "places have no summaries"); });
-        if (window.awaited->size && forgetting_.started())
+        if (awaited_by(slot) && forgetting_.started())
             require(forgetting_.has(slot, awaited_of(slot).oldest().time), "a delete that waits is on the agenda");
     }
     require(live == live_keys(), "the keys that are live are counted");

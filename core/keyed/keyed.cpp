@@ -47,25 +47,37 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
 }
 
 Keyed::~Keyed() {
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-        tree_of(slot).free_all();
-        if (windows_[slot].awaited) awaited_of(slot).free_all();
-    }
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) tree_of(slot).free_all();
+    for (uint32_t slot = 0; slot < awaited_spines_.size(); ++slot) awaited_of(slot).free_all();
 }
 
 // --- keys ----------------------------------------------------------------------------------------------
 
 KeyBatch Keyed::batch_of(const KeyColumns* keys, size_t rows, int64_t seq) {
     KeyBatch batch{std::vector<uint32_t>(rows), {}, seq, generation_};
-    std::string key;
-    if (!keys && rows) std::fill(batch.slots.begin(), batch.slots.end(), slot_of(key));
-    for (size_t row = 0; keys && row < rows; ++row) {
-        key.clear();
-        keys->append(key, row);
-        batch.slots[row] = slot_of(key);
-    }
+    if (!keys && rows) std::fill(batch.slots.begin(), batch.slots.end(), slot_of("", hash_of("")));
+    if (keys) find_slots(*keys, batch.slots);
     group(rows, [&](size_t row) { return batch.slots[row]; }, batch.order);
     return batch;
+}
+
+// Some keys at a time, so that the table and the keys in it are fetched for all of them at once.
+void Keyed::find_slots(const KeyColumns& keys, std::vector<uint32_t>& slots) {
+    constexpr size_t kBlock = 32;
+    std::string names[kBlock];
+    uint32_t hashes[kBlock];
+    for (size_t first = 0; first < slots.size(); first += kBlock) {
+        size_t count = std::min(kBlock, slots.size() - first);
+        for (size_t i = 0; i < count; ++i) {
+            names[i].clear();
+            keys.append(names[i], first + i);
+            hashes[i] = hash_of(names[i]);
+            __builtin_prefetch(&table_[hashes[i] & (table_.size() - 1)]);
+        }
+        for (size_t i = 0; i < count; ++i)
+            if (uint32_t found = table_[hashes[i] & (table_.size() - 1)]) __builtin_prefetch(&windows_[found - 1]);
+        for (size_t i = 0; i < count; ++i) slots[first + i] = slot_of(names[i], hashes[i]);
+    }
 }
 
 void Keyed::require_current(uint64_t generation) const {
@@ -161,8 +173,7 @@ size_t Keyed::place_of(const std::string& key, uint32_t hash) const {
 
 uint32_t Keyed::find_slot(const std::string& key) const { return table_[place_of(key, hash_of(key))] - 1; }
 
-uint32_t Keyed::slot_of(const std::string& key) {
-    uint32_t hash = hash_of(key);
+uint32_t Keyed::slot_of(const std::string& key, uint32_t hash) {
     size_t at = place_of(key, hash);
     if (table_[at]) return table_[at] - 1;
     uint32_t slot;
@@ -204,7 +215,7 @@ void Keyed::free_slot(uint32_t slot) {
     }
     table_[hole] = 0;
     tree_of(slot).free_all();
-    if (windows_[slot].awaited) awaited_of(slot).free_all();
+    if (slot < awaited_spines_.size()) awaited_of(slot).free_all();
     windows_[slot] = KeyWindow();
     for (Agenda* agenda : {&expiring_, &forgetting_, &showing_}) agenda->forget(slot);
     free_.push_back(slot);
@@ -213,7 +224,7 @@ void Keyed::free_slot(uint32_t slot) {
 
 void Keyed::free_if_empty(uint32_t slot) {
     const KeyWindow& window = windows_[slot];
-    if (window.live && !window.rows.size && !(window.awaited && window.awaited->size)) free_slot(slot);
+    if (window.live && !window.rows.size && !awaited_by(slot)) free_slot(slot);
 }
 
 size_t Keyed::live_bytes() const {

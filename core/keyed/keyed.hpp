@@ -152,14 +152,15 @@ class Keyed {
     size_t progress() const { return progress_->load(std::memory_order_relaxed); }
 
    private:
-    struct KeyWindow {
+    // One cache line: a batch has most of its keys once, and they are all over memory.
+    struct alignas(64) KeyWindow {
         std::string key;
         tree::SmallSpines rows;
-        std::unique_ptr<tree::SmallSpines> awaited;  // deletes that came before their rows; null: none ever did
-        uint32_t group = 0, epoch = 0;               // of the last batch or answer that had this key
-        uint32_t hash = 0;                           // of the key
+        uint32_t group = 0, epoch = 0;  // of the last batch or answer that had this key
+        uint32_t hash = 0;              // of the key
         bool live = false;
     };
+    static_assert(sizeof(KeyWindow) == 64);
     struct Touch {
         uint32_t slot;
         int64_t time;
@@ -180,8 +181,9 @@ class Keyed {
     // keys
     template <class SlotOf>
     void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
-    uint32_t slot_of(const std::string& key);          // made where there is none
-    uint32_t find_slot(const std::string& key) const;  // kNoSlot where there is none
+    void find_slots(const KeyColumns& keys, std::vector<uint32_t>& slots);
+    uint32_t slot_of(const std::string& key, uint32_t hash);  // made where there is none
+    uint32_t find_slot(const std::string& key) const;         // kNoSlot where there is none
     static uint32_t hash_of(const std::string& key);
     size_t home_of(uint32_t slot) const { return windows_[slot].hash & (table_.size() - 1); }
     size_t place_of(const std::string& key, uint32_t hash) const;
@@ -190,14 +192,26 @@ class Keyed {
     void free_if_empty(uint32_t slot);
     void forget_names();
 
-    // Keys are all over memory: what the next ones need is asked for while this one is worked on.
+    // Keys are all over memory: what the next ones need is fetched while this one is worked on. First the key itself, then
+    // the head of its leaf, then the rows that will be read.
+    enum Needed { first_row, last_row, all_rows };
     template <class SlotAt>
-    void prefetch(size_t i, size_t count, SlotAt&& slot_at) const {
-        constexpr size_t kFar = 16, kNear = 8, kLines = 6;
-        if (i + kFar < count) __builtin_prefetch(&windows_[slot_at(i + kFar)]);
-        if (i + kNear >= count) return;
-        const char* memory = static_cast<const char*>(windows_[slot_at(i + kNear)].rows.memory());
-        for (size_t line = 0; line < kLines; ++line) __builtin_prefetch(memory + 64 * line);
+    SASH_FETCH void prefetch(size_t i, size_t count, SlotAt&& slot_at, Needed needed) const {
+        constexpr size_t kKey = 24, kHead = 16, kRows = 8;
+        if (i + kKey < count) __builtin_prefetch(&windows_[slot_at(i + kKey)]);
+        if (i + kHead < count) __builtin_prefetch(windows_[slot_at(i + kHead)].rows.memory());
+        if (i + kRows < count) prefetch_rows(windows_[slot_at(i + kRows)].rows, needed);
+    }
+    SASH_FETCH void prefetch_rows(const tree::SmallSpines& rows, Needed needed) const {
+        constexpr size_t kMost = 1024;
+        if (rows.height() || !rows.size) return;
+        const auto* leaf = static_cast<const tree::WordLeaf*>(rows.root());
+        uint32_t from = needed == last_row ? leaf->end - 1 : leaf->begin;
+        // Behind the last row is where the next one is written.
+        uint32_t to = needed == all_rows ? leaf->end : from + 2;
+        const char* at = reinterpret_cast<const char*>(nodes_.row(leaf, from));
+        const char* end = std::min(reinterpret_cast<const char*>(nodes_.row(leaf, to)), at + kMost);
+        for (at -= reinterpret_cast<uintptr_t>(at) % 64; at < end; at += 64) __builtin_prefetch(at);
     }
 
     // trees
@@ -205,6 +219,7 @@ class Keyed {
     RowTree tree_of(uint32_t slot) const { return const_cast<Keyed*>(this)->tree_of(slot); }
     RowSummaries summaries_of(uint32_t slot) { return RowSummaries(nodes_, windows_[slot].rows, algebra_); }
     RowTree awaited_of(uint32_t slot);  // of places alone
+    size_t awaited_by(uint32_t slot) const { return slot < awaited_spines_.size() ? awaited_spines_[slot].size : 0; }
     const int64_t* row_at(const RowCursor& cursor) const { return nodes_.row(cursor.leaf(), cursor.position()); }
 
     // proof, plain data
@@ -298,7 +313,8 @@ class Keyed {
     std::unique_ptr<std::atomic<size_t>> progress_;
 
     std::vector<KeyWindow> windows_;
-    std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
+    std::vector<tree::SmallSpines> awaited_spines_;  // deletes that came before their rows, by slot, as far as needed
+    std::vector<uint32_t> table_;                    // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
     std::vector<uint32_t> due_;     // keys whose rows expire

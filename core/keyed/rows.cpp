@@ -13,7 +13,7 @@ void Keyed::apply(const KeyBatch& batch, const int64_t* times, const int64_t* id
     batch_seq_ = batch.seq;
     batch_status_ = status;
     for (size_t first = 0; first < order.size();) {
-        prefetch(first, order.size(), [&](size_t i) { return slots[order[i]]; });
+        prefetch(first, order.size(), [&](size_t i) { return slots[order[i]]; }, last_row);
         uint32_t slot = slots[order[first]];
         size_t last = first + 1;
         while (last < order.size() && slots[order[last]] == slot) ++last;
@@ -241,13 +241,13 @@ void Keyed::panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std
 // --- deletes -------------------------------------------------------------------------------------------
 
 RowTree Keyed::awaited_of(uint32_t slot) {
-    KeyWindow& window = windows_[slot];
-    if (!window.awaited) window.awaited = std::make_unique<tree::SmallSpines>();
-    return RowTree(awaited_nodes_, *window.awaited, awaited_algebra_);
+    if (awaited_spines_.size() <= slot)
+        awaited_spines_.resize(std::max<size_t>(slot + 1, awaited_spines_.size() * 3 / 2));
+    return RowTree(awaited_nodes_, awaited_spines_[slot], awaited_algebra_);
 }
 
 bool Keyed::awaits(uint32_t slot, RowPlace place) {
-    if (!windows_[slot].awaited || !windows_[slot].awaited->size) return false;
+    if (!awaited_by(slot)) return false;
     return awaited_of(slot).search(place).found;
 }
 
@@ -328,8 +328,7 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         forgetting_.start();
         for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
             if (windows_[slot].rows.size) expiring_.lower(slot, tree_of(slot).oldest().time);
-            if (windows_[slot].awaited && windows_[slot].awaited->size)
-                forgetting_.lower(slot, awaited_of(slot).oldest().time);
+            if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
         }
     }
     if (bound == INT64_MAX) {  // the end of the stream: all rows go, those too that no agenda has
@@ -343,7 +342,7 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
     due_.clear();
     while (bound < INT64_MAX && expiring_.take(bound, slot)) due_.push_back(slot);
     for (size_t i = 0; i < due_.size(); ++i) {
-        prefetch(i, due_.size(), [&](size_t k) { return due_[k]; });
+        prefetch(i, due_.size(), [&](size_t k) { return due_[k]; }, first_row);
         RowTree tree = tree_of(due_[i]);
         rows_ -= tree.evict_until({bound + 1, kFirstTie}, false);
         if (tree.size()) expiring_.lower(due_[i], tree.oldest().time);
@@ -368,7 +367,7 @@ void Keyed::forget_names() {
     auto rename = [&](int64_t& tie) { tie = kept->number_of(names_->name_of(tie)); };
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         tree_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
-        if (windows_[slot].awaited) awaited_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
+        if (awaited_by(slot)) awaited_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
     }
     names_ = std::move(kept);
     nodes_.set_order(names_.get());

@@ -76,13 +76,18 @@ template <class Parts>
 size_t Tree<Parts>::evict_until(const Place& edge, bool inclusive) {
     size_t before = size();
     if (!before || !(inclusive ? !nodes_.less(edge, oldest()) : nodes_.less(oldest(), edge))) return 0;
-    if (height() == 0 && first_after(edge, inclusive) == left_leaf()->end) return clear();
-    if (height() > 0 && (inclusive ? !nodes_.less(edge, newest()) : nodes_.less(newest(), edge))) return clear();
+    if (height() == 0) {
+        uint32_t stays = first_after(edge, inclusive);
+        if (stays == left_leaf()->end) return clear();
+        drop_until(stays);
+        return before - size();
+    }
+    if (inclusive ? !nodes_.less(edge, newest()) : nodes_.less(newest(), edge)) return clear();
     uint32_t top = 0;
     while (top < height() && !holds_edge(top, edge)) ++top;
     for (uint32_t level = top; level > 0; --level) drop_children(level, edge);
     if (top) mend_left_spine(top);
-    drop_entries(edge, inclusive);
+    drop_until(first_after(edge, inclusive));
     return before - size();
 }
 
@@ -101,11 +106,10 @@ uint32_t Tree<Parts>::first_after(const Place& edge, bool inclusive) const {
     return stays;
 }
 
-// Evicts the left leaf's entries up to the edge: possibly all of them, but none of the next leaf.
+// Evicts the left leaf's entries before a position: possibly all of them.
 template <class Parts>
-void Tree<Parts>::drop_entries(const Place& edge, bool inclusive) {
+void Tree<Parts>::drop_until(uint32_t stays) {
     Leaf* leaf = left_leaf();
-    uint32_t stays = first_after(edge, inclusive);
     if (stays == leaf->begin) return;
     spines_.size -= stays - leaf->begin;
     leaf->begin = stays;

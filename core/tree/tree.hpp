@@ -475,7 +475,7 @@ class Tree : public Parts {
     bool holds_edge(uint32_t level, const Place& edge) const;
     void drop_children(uint32_t level, const Place& edge);
     uint32_t first_after(const Place& edge, bool inclusive) const;
-    void drop_entries(const Place& edge, bool inclusive);
+    void drop_until(uint32_t stays);
     void mend_left_spine(uint32_t top);
     size_t free_counted(Node* node, uint32_t level);
 };

@@ -152,11 +152,11 @@ class TypedNodes {
     }
 
     // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
-    void prefetch(const Leaf* leaf) const {
+    SASH_FETCH void prefetch(const Leaf* leaf) const {
         constexpr uint32_t step = std::max<size_t>(1, 64 / sizeof(Time));
         for (uint32_t i = 0; i < capacity_; i += step) __builtin_prefetch(leaf->times() + i);
     }
-    void prefetch_whole(const Leaf* leaf) const {
+    SASH_FETCH void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);
         for (size_t at = 0; at < leaf_bytes(); at += 64) __builtin_prefetch(bytes + at);
     }

@@ -156,8 +156,8 @@ class WordNodes {
     void clear_child(Inner*, uint32_t) {}
 
     // A leaf far from the ends is rarely in cache. Its search would fetch line after line, so all are prefetched.
-    void prefetch(const Leaf* leaf) const { prefetch_whole(leaf); }
-    void prefetch_whole(const Leaf* leaf) const {
+    SASH_FETCH void prefetch(const Leaf* leaf) const { prefetch_whole(leaf); }
+    SASH_FETCH void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);
         size_t most = std::min<size_t>(leaf_bytes(capacity_), kPrefetched);
         for (size_t at = 0; at < most; at += 64) __builtin_prefetch(bytes + at);
