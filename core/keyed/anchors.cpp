@@ -62,7 +62,12 @@ Anchors Keyed::between(int64_t from, int64_t to) {
 Anchors Keyed::touched() {
     std::vector<Anchor> anchors;
     auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
-    std::sort(touches_.begin(), touches_.end(), earlier);
+    // Rows of one key came in two ascending runs: those that were appended, then those that were late.
+    auto late = std::is_sorted_until(touches_.begin(), touches_.end(), earlier);
+    if (std::is_sorted(late, touches_.end(), earlier))
+        std::inplace_merge(touches_.begin(), late, touches_.end(), earlier);
+    else
+        std::sort(touches_.begin(), touches_.end(), earlier);
     for (size_t i = 0; i < touches_.size();) {
         uint32_t slot = touches_[i].slot;
         std::optional<RowCursor> cursor;

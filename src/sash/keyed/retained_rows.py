@@ -305,6 +305,12 @@ class Segment:
 
     def places(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows are in it, by their places in the stream."""
+        if int(self.seqs[-1]) - self.first == len(self) - 1:  # there are no gaps
+            at = wanted - self.first
+            outside = (at < 0) | (at >= len(self))
+            if outside.any():
+                raise _missing(int(wanted[outside][0]))
+            return at
         at = self.seqs.searchsorted(wanted)
         found = self.seqs.take(at, mode="clip") == wanted
         if not found.all():
