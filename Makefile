@@ -28,7 +28,7 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize cards lock clean
+.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize faults soak cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built wi
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+faults: $(READY) ## streams on Spark through hundreds of faults, compared with the oracle: MINUTES=90; resumes where it was stopped
+	env PYTHONPATH=tests $(PY) -m campaigns.faults --minutes $(or $(MINUTES),90) --jobs $(JOBS)
+
+soak: $(READY) ## a stream at a steady rate: MINUTES=60; draws time, memory and state, which must stay flat
+	env PYTHONPATH=tests $(PY) -m campaigns.soak --minutes $(or $(MINUTES),60)
 
 cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md

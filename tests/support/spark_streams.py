@@ -107,8 +107,8 @@ def write_end(folder: Path) -> None:
     write(folder, [[dict.fromkeys(SCHEMA.names) | {"t": END, "i": "end", "row": -1}]], 900)
 
 
-def read(spark: SparkSession, folder: Path) -> DataFrame:
-    files = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def read(spark: SparkSession, folder: Path, at_once: int = 1) -> DataFrame:
+    files = spark.readStream.schema(DDL).option("maxFilesPerTrigger", at_once).parquet(str(folder))
     return files.withWatermark("t", f"{DELAY // SECOND} seconds")
 
 
@@ -127,10 +127,10 @@ def as_text(name: str, results: DataFrame) -> DataFrame:
 
 
 def as_rows(texts: Sequence[Any]) -> list[Row]:
-    return [{name: _plain(value) for name, value in json.loads(text["row"]).items()} for text in texts]
+    return [{name: plain(value) for name, value in json.loads(text["row"]).items()} for text in texts]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     return tuple(value.values()) if isinstance(value, dict) else value
 
 

@@ -1,0 +1,1 @@
+"""Long searches for differences: seeded, resumable, and not part of `make test`."""

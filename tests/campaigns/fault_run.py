@@ -1,0 +1,269 @@
+"""One stream of a fault campaign: what it reads, what disturbs it, where its results go.
+
+`python -m campaigns.fault_run MASTER SPARK_ZONE` is a driver that runs streams one after the other, in one session. It
+reads a folder with a `spec.json` per line, runs that stream until it ends or fails, and answers with a line: `end`, or
+the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
+"""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sash.keyed.spec import Spec
+from sash.spark import session, upsert, upserted_table
+from sash.spark.columns import column
+from sash.spark.stream.query import roll_stream
+from support import spark_streams as streams
+from support.fault_program import once
+from support.spark_streams import COMMUTATIVE, ORDERED, Case, Row
+
+FOLDS = COMMUTATIVE | ORDERED
+CASES = {
+    "final": Case(FOLDS, words={"emit": "final", "id": "i", "retract": "gone"}),
+    "update": Case(FOLDS, words={"emit": "update", "id": "i", "retract": "gone"}),
+    "twins": Case(COMMUTATIVE, words={"emit": "update", "retract": "gone"}),  # blind deletes, and events of equal time
+    "every": Case(FOLDS, words={"emit": "update", "every": "1 minute", "id": "i", "retract": "gone"}),
+}
+SINKS = ("files", "directory", "sqlite")
+# What each fault needs: how often tasks are tried, in how many executors.
+ALONE, RETRIED, CLUSTER = "local[2]", "local[2,4]", "local-cluster[2,1,1024]"
+FAULTS = {
+    "nothing": ALONE,
+    "worker killed between the log and the head": ALONE,
+    "worker killed after the head": RETRIED,
+    "task failed before the state": RETRIED,
+    "task failed after the state": RETRIED,
+    "task failed behind the operator": ALONE,
+    "slow task, speculation": CLUSTER,
+    "sink failed before its commit": ALONE,
+    "sink failed after its commit": ALONE,
+    "driver killed": ALONE,
+    "checkpoint rolled back": ALONE,
+    "time zones changed": ALONE,
+    "batches cut differently": ALONE,
+}
+PROBED = {
+    "worker killed between the log and the head": "written",
+    "worker killed after the head": "saved",
+    "task failed before the state": "step",
+    "task failed after the state": "saved",
+    "slow task, speculation": "saved",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One stream and what happens to it; everything else follows from the seed."""
+
+    fault: str
+    emit: str
+    sink: str
+    seed: int
+    checked: bool = True  # are nonces compared?
+
+    @property
+    def case(self) -> Case:
+        return CASES[self.emit]
+
+    @property
+    def drawn(self) -> random.Random:
+        return random.Random(f"{self.fault} {self.emit} {self.sink} {self.seed}")
+
+    @property
+    def identity(self) -> list[str]:
+        if self.emit == "every":
+            return ["k.ey", "window_end"]
+        return ["k.ey", "t", *(["i"] if "id" in self.case.words else [])]
+
+    def batches(self) -> list[list[Row]]:
+        rng = self.drawn
+        return streams.stream(rng.randrange(2**31), rng.randint(50, 120), rng.randint(4, 7), ties=True)
+
+    def start(self, folder: Path) -> None:
+        """Write the run and its files."""
+        folder.mkdir(parents=True)
+        (folder / "spec.json").write_text(json.dumps(asdict(self)))
+        batches = self.batches()
+        streams.write(folder / "in", batches)
+        streams.write_end(folder / "in")
+
+    @staticmethod
+    def of(folder: Path) -> "Run":
+        return Run(**json.loads((folder / "spec.json").read_text()))
+
+
+# --- faults in workers ----------------------------------------------------------------------------
+
+
+def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], None]:
+    """A probe that writes a journal, and has the run's fault at some point of it."""
+    fault, rng = run.fault, run.drawn
+    point, after, wait = PROBED.get(fault), rng.randint(1, 9), rng.uniform(1.0, 3.0)
+
+    def probe(at: str, key: Any, counts: dict[str, int]) -> None:
+        if at == "saved":
+            with (folder / "journal").open("a") as journal:
+                journal.write(f"{os.getpid()} {key[2]} {counts['hits']} {counts['catch_ups']} {counts['rebuilds']}\n")
+        if at != point:
+            return
+        with (folder / "points").open("a") as points:
+            points.write(".")
+        if (folder / "points").stat().st_size < after or not once(folder / "fault"):
+            return
+        if fault.startswith("worker killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault.startswith("slow"):
+            task = TaskContext.get()
+            if task is not None and task.attemptNumber() == 0:
+                time.sleep(wait)
+        else:
+            raise RuntimeError("failed on purpose")
+
+    return probe
+
+
+def failing_behind(results: DataFrame, folder: Path, after: int) -> DataFrame:
+    """The same rows through a task that fails once, when it has taken all of a partition."""
+
+    def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        taken = list(batches)
+        with (folder / "points").open("a") as points:
+            points.write(".")
+        if (folder / "points").stat().st_size >= after and once(folder / "fault"):
+            raise RuntimeError("failed on purpose")
+        yield from taken
+
+    return results.mapInArrow(passed, results.schema)
+
+
+# --- sinks ----------------------------------------------------------------------------------------
+
+
+def as_table(results: DataFrame, identity: list[str]) -> DataFrame:
+    """Results as text, with their identity: what every sink can hold, and compare exactly."""
+    moments = {field.name for field in results.schema.fields if field.dataType.simpleString() == "timestamp"}
+
+    def text(names: list[str]) -> Any:
+        columns = [(F.unix_micros(column(n)) if n in moments else column(n)).alias(n) for n in names]
+        return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+
+    own = [name for name in results.columns if name not in ("revision", "deleted")]
+    kept = [column(name) for name in ("revision", "deleted") if name in results.columns]
+    return results.select(text(identity).alias("identity"), *kept, text(own).alias("row"))
+
+
+def sink_of(run: Run, folder: Path) -> Callable[[DataFrame, int], None]:
+    revised = {} if run.emit != "final" else {"revision": None, "deleted": None}
+    if run.sink == "directory":
+        return upsert(str(folder / "target"), keys=["identity"], **revised)
+    if run.sink == "sqlite":
+        return upsert(str(folder / "target.sqlite"), table="results", keys=["identity"], **revised)
+
+    def write(results: DataFrame, batch: int) -> None:
+        table = results.toArrow()
+        (folder / "out").mkdir(exist_ok=True)
+        pq.write_table(table, folder / "out" / f".{batch}")
+        (folder / "out" / f".{batch}").rename(folder / "out" / f"{batch}.parquet")
+
+    return write
+
+
+def rows_in(run: Run, folder: Path) -> list[Row]:
+    """The results that readers of the sink see."""
+    if run.sink == "sqlite":
+        with closing(sqlite3.connect(folder / "target.sqlite")) as connection:
+            texts = [text for (text,) in connection.execute('SELECT "row" FROM results')]
+    elif run.sink == "directory":
+        texts = upserted_table(folder / "target")["row"].to_pylist()
+    else:
+        texts = _latest(
+            [row for path in (folder / "out").glob("[0-9]*.parquet") for row in pq.read_table(path).to_pylist()]
+        )
+    return [{name: streams.plain(value) for name, value in json.loads(text).items()} for text in texts]
+
+
+def _latest(rows: list[Row]) -> list[str]:
+    if not rows or "revision" not in rows[0]:
+        return [row["row"] for row in rows]
+    found = {row["identity"]: row for row in sorted(rows, key=lambda row: row["revision"])}
+    return [row["row"] for row in found.values() if not row["deleted"]]
+
+
+# --- the driver -----------------------------------------------------------------------------------
+
+
+def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
+    """The query, not yet started."""
+    rng, attempt = run.drawn, len(list(folder.glob("attempt-*")))
+    buckets, partitions, after = rng.randint(1, 4), rng.randint(1, 2), rng.randint(1, 8)
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    files = rng.choice([1, 2, 3]) if run.fault == "batches cut differently" and attempt > 1 else 1
+    rows = streams.read(spark, folder / "in", files)
+    words = {"probe": probe_of(run, folder), "checked": run.checked}
+    results = roll_stream(rows, Spec.of(**run.case.arguments), buckets, **words)
+    if run.fault == "task failed behind the operator":
+        results = failing_behind(results, folder, after)
+    sink, fails = sink_of(run, folder), _failing_batch(run, rng)
+
+    def write(written: DataFrame, batch: int) -> None:
+        if batch == fails and "after" not in run.fault and once(folder / "fault"):
+            raise RuntimeError("failed on purpose")
+        sink(written, batch)
+        if batch == fails and once(folder / "fault"):
+            raise RuntimeError("failed on purpose")
+        (folder / f"batch-{batch}").touch()
+
+    writer = as_table(results, run.identity).writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+
+
+def _failing_batch(run: Run, rng: random.Random) -> int | None:
+    sinks = ("sink failed before its commit", "sink failed after its commit")
+    restarted = ("time zones changed", "batches cut differently")
+    return rng.randint(0, 4) if run.fault in sinks + restarted else None
+
+
+def go(spark: SparkSession, folder: Path) -> str:
+    """Run a stream to the end of its files, and return how it ended."""
+    (folder / f"attempt-{len(list(folder.glob('attempt-*')))}").touch()
+    query = stream_of(spark, Run.of(folder), folder).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        return " ".join(str(error).split())[:4000]
+    return "end"
+
+
+def serve(master: str, zone: str) -> None:
+    confs: dict[str, Any] = {
+        "spark.sql.session.timeZone": zone,
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+        "spark.ui.enabled": False,
+    }
+    if master == CLUSTER:
+        speculation = {"": True, ".interval": "50ms", ".multiplier": 1.1, ".quantile": 0.1, ".minTaskRuntime": "100ms"}
+        confs |= {f"spark.speculation{name}": value for name, value in speculation.items()}
+    spark = session(master, **confs)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(go(spark, Path(line.strip())), flush=True)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -1,0 +1,330 @@
+"""A campaign of faults on real Spark: seeded runs, each compared with the oracle row for row.
+
+`make faults` runs it. Every run is a stream that one fault hits: a worker or a driver is killed, a task or a sink fails
+before or after its commit, a slow task runs twice, a checkpoint is rolled back, time zones change, micro-batches are
+cut differently. After it, sink and oracle must agree row for row, or the run must have ended with the sentence that is
+expected of it. What is done is in `runs.jsonl`; a campaign that was stopped goes on from there. The report is a table
+of faults by kinds of results and sinks.
+"""
+
+import argparse
+import json
+import os
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from campaigns.fault_run import CASES, FAULTS, SINKS, Run, rows_in
+from support.spark_streams import Row
+
+TESTS = Path(__file__).resolve().parents[1]
+ZONES = [("UTC", "UTC"), ("Asia/Kathmandu", "America/St_Johns"), ("America/New_York", "Asia/Tokyo")]
+OLDER = "older than"  # a checkpoint that was rolled back below what its target has seen
+TRIES = 8
+
+
+class Driver:
+    """A process with a Spark session, which runs one stream at a time."""
+
+    def __init__(self, master: str, zones: tuple[str, str], log: Path) -> None:
+        self.master, self.zones = master, zones
+        environment = os.environ | {"PYTHONPATH": str(TESTS), "TZ": zones[0]}
+        command = [sys.executable, "-m", "campaigns.fault_run", master, zones[1]]
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        self._line("ready")
+
+    def _line(self, wanted: str | None = None) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        if not line or (wanted and line != wanted):
+            raise RuntimeError(f"the driver of {self.master} ended: {line}")
+        return line
+
+    def begin(self, folder: Path) -> None:
+        assert self.process.stdin is not None
+        print(folder, file=self.process.stdin, flush=True)
+
+    def ended(self) -> str:
+        return self._line()
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Drivers:
+    """The driver that a worker of the campaign has at the time; another one is started where a run needs it."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.driver: Driver | None = None
+
+    def get(self, master: str, zones: tuple[str, str]) -> Driver:
+        if self.driver is None or (self.driver.master, self.driver.zones) != (master, zones):
+            self.kill()
+            self.driver = Driver(master, zones, self.log)
+        return self.driver
+
+    def kill(self) -> None:
+        if self.driver is not None:
+            self.driver.kill()
+        self.driver = None
+
+
+# --- one run --------------------------------------------------------------------------------------
+
+
+def execute(run: Run, folder: Path, drivers: Drivers) -> dict[str, Any]:
+    """Run a stream through its fault, and return what became of it."""
+    run.start(folder)
+    rng = random.Random(run.seed)
+    if run.fault == "driver killed":
+        _kill_midway(run, folder, drivers, rng)
+    ended = _go_on(run, folder, drivers)
+    if run.fault == "checkpoint rolled back":
+        ended = _roll_back(run, folder, drivers, ended, rng)
+    found = {"ended": ended, "hit": (folder / "fault").exists() or run.fault == "nothing"}
+    if ended == "end":
+        found |= compare(run, folder)
+    elif run.fault == "checkpoint rolled back" and OLDER in ended and run.sink != "files":
+        found["refused"] = True
+    journal = (folder / "journal").read_text().splitlines() if (folder / "journal").exists() else []
+    return found | {"buckets": len(journal), "attempts": len(list(folder.glob("attempt-*")))}
+
+
+def _go_on(run: Run, folder: Path, drivers: Drivers) -> str:
+    """Start again until the stream comes to its end, and return the last error where it never does."""
+    ended = ""
+    for attempt in range(TRIES):
+        zones = ZONES[(run.seed + attempt) % len(ZONES)] if run.fault == "time zones changed" else ZONES[0]
+        driver = drivers.get(FAULTS[run.fault], zones)
+        driver.begin(folder)
+        ended = driver.ended()
+        if ended == "end":
+            break
+        if "on purpose" not in ended and "worker exited" not in ended and "crashed" not in ended and attempt > 2:
+            break
+    return ended
+
+
+def _kill_midway(run: Run, folder: Path, drivers: Drivers, rng: random.Random) -> None:
+    """Kill a driver and all its workers, some buckets and a moment after it began to work."""
+    driver = drivers.get(FAULTS[run.fault], ZONES[0])
+    driver.begin(folder)
+    wanted, wait, journal = rng.randint(1, 12), rng.random(), folder / "journal"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (journal.exists() and journal.read_text().count("\n") >= wanted):
+        time.sleep(0.02)
+    time.sleep(wait)
+    drivers.kill()
+    (folder / "fault").touch()
+
+
+def _roll_back(run: Run, folder: Path, drivers: Drivers, ended: str, rng: random.Random) -> str:
+    """Take the last commits of a finished stream back, as a restored copy of its checkpoint would, and run it again."""
+    if ended != "end":
+        return ended
+    (folder / "fault").touch()
+    commits = sorted(int(path.name) for path in (folder / "checkpoint" / "commits").glob("[0-9]*"))
+    first = rng.choice(commits[1:])
+    for name in ("commits", "offsets"):
+        for path in (folder / "checkpoint" / name).glob("*[0-9]*"):
+            number = int(path.name.strip(".").split(".")[0])
+            if number >= first + (name == "offsets"):
+                path.unlink()
+    return _go_on(run, folder, drivers)
+
+
+def compare(run: Run, folder: Path) -> dict[str, Any]:
+    """Return how many results there are, and how the sink differs from the oracle."""
+    oracle, _ = run.case.oracle(batches_of(run, folder))
+    wanted = _texts(run.case.wanted(oracle))
+    if run.emit == "twins":  # events of one key and time have the same results, and one identity
+        wanted = sorted(set(wanted))
+    got = _texts(rows_in(run, folder))
+    missing, extra = (
+        list((Counter(wanted) - Counter(got)).elements()),
+        list((Counter(got) - Counter(wanted)).elements()),
+    )
+    return {
+        "results": len(wanted),
+        "missing": len(missing),
+        "extra": len(extra),
+        "examples": [*missing[:2], *extra[:2]],
+    }
+
+
+def _texts(rows: list[Row]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True, default=list) for row in rows)
+
+
+def batches_of(run: Run, folder: Path) -> list[list[Row]]:
+    """The rows of each micro-batch as Spark cut them, by the log of its source."""
+    files = [*run.batches(), []]
+    numbers: dict[int, set[int]] = {}
+    for path in (folder / "checkpoint" / "sources" / "0").glob("[0-9]*"):
+        for line in path.read_text().splitlines()[1:]:
+            entry = json.loads(line)
+            numbers.setdefault(entry["batchId"], set()).add(int(Path(entry["path"]).stem))
+    cut = [
+        [row for number in sorted(numbers[batch]) if number < 900 for row in files[number]] for batch in sorted(numbers)
+    ]
+    return [batch for batch in cut if batch]
+
+
+# --- the campaign ---------------------------------------------------------------------------------
+
+
+def planned(only: dict[str, str], checked: bool) -> Iterator[Run]:
+    """All runs, without end: one of each cell, then another of each with the next seed."""
+    for seed in range(1, 10**6):
+        for fault in FAULTS:
+            for emit in CASES:
+                for sink in SINKS:
+                    run = Run(fault, emit, sink, seed, checked)
+                    if all(value in getattr(run, name) for name, value in only.items()):
+                        yield run
+
+
+class Campaign:
+    """Runs that are done, and those under way."""
+
+    def __init__(self, folder: Path, seconds: float, rounds: int, runs: Iterator[Run]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.until, self.rounds = folder, time.monotonic() + seconds, rounds
+        self.path = folder / "runs.jsonl"
+        self.done = [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        self._known = {self._name(Run(**one["run"])) for one in self.done}
+        self._lock = threading.Lock()
+        self._runs = runs
+
+    @staticmethod
+    def _name(run: Run) -> str:
+        return "-".join(str(value).replace(" ", "_").replace(",", "") for value in asdict(run).values())
+
+    def queues(self, jobs: int) -> list["queue.SimpleQueue[Run]"]:
+        """Share one round of runs between jobs, so that each keeps its driver as long as it can."""
+        shares: list[queue.SimpleQueue[Run]] = [queue.SimpleQueue() for _ in range(jobs)]
+        todo: list[Run] = []
+        for run in self._runs:
+            if run.seed > self.rounds:
+                break
+            if self._name(run) not in self._known:
+                todo.append(run)
+        todo.sort(key=lambda run: (run.seed, FAULTS[run.fault], run.fault == "time zones changed"))
+        for at, run in enumerate(todo):
+            shares[at % jobs].put(run)
+        return shares
+
+    def work(self, runs: "queue.SimpleQueue[Run]", name: str) -> None:
+        drivers = Drivers(self.folder / f"driver-{name}.log")
+        while time.monotonic() < self.until and not runs.empty():
+            run = runs.get()
+            folder = self.folder / self._name(run)
+            shutil.rmtree(folder, ignore_errors=True)
+            began = time.monotonic()
+            try:
+                found = execute(run, folder, drivers)
+            except (RuntimeError, OSError, AssertionError) as error:
+                found = {"ended": f"{type(error).__name__}: {error}", "hit": False}
+                drivers.kill()
+            self._finish(run, folder, found | {"seconds": round(time.monotonic() - began, 1)})
+        drivers.kill()
+
+    def _finish(self, run: Run, folder: Path, found: dict[str, Any]) -> None:
+        with self._lock:
+            line = {"run": asdict(run), **found}
+            self.done.append(line)
+            with self.path.open("a") as lines:
+                lines.write(json.dumps(line) + "\n")
+            verdict = verdict_of(line)
+            print(f"{len(self.done):5} {verdict:8} {found['seconds']:6.1f} s  {self._name(run)}", flush=True)
+        if verdict in ("same", "refused", "missed"):
+            shutil.rmtree(folder)
+
+
+def verdict_of(line: dict[str, Any]) -> str:
+    """Return "same", "refused" with the sentence that is due, "missed" without its fault, or what is wrong."""
+    if line.get("refused"):
+        return "refused"
+    if line["ended"] != "end":
+        return "DIED"
+    if line["missing"] or line["extra"]:
+        return "DIFFERS"
+    return "same" if line["hit"] else "missed"
+
+
+def report(done: list[dict[str, Any]]) -> str:
+    """Return the table of faults by kinds of results and sinks: runs that were hit, and what came of them."""
+    cells: dict[tuple[str, str, str], Counter[str]] = {}
+    for line in done:
+        run = line["run"]
+        cells.setdefault((run["fault"], run["emit"], run["sink"]), Counter())[verdict_of(line)] += 1
+    columns = [(emit, sink) for emit in CASES for sink in SINKS]
+    lines = [
+        "| fault | " + " | ".join(f"{emit}, {sink}" for emit, sink in columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for fault in FAULTS:
+        found = [cells.get((fault, *cell), Counter()) for cell in columns]
+        lines.append(f"| {fault} | " + " | ".join(_cell(counts) for counts in found) + " |")
+    total = Counter(verdict_of(line) for line in done)
+    results, attempts = (sum(line.get(name, 0) for line in done) for name in ("results", "attempts"))
+    lines.append("")
+    lines.append(f"{len(done)} runs, {attempts} starts, {results} results compared: {dict(total)}")
+    return "\n".join(lines)
+
+
+def _cell(counts: Counter[str]) -> str:
+    wrong = counts["DIED"] + counts["DIFFERS"]
+    return f"{counts['same'] + counts['refused']}" + (f", **{wrong} wrong**" if wrong else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--rounds", type=int, default=6, help="runs of each cell")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=Path("build/faults"))
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME=TEXT", help="fault=, emit= or sink=")
+    parser.add_argument("--ignore-nonces", action="store_true", help="a control: differences must be found")
+    parser.add_argument("--report", action="store_true", help="print the table of what is done, and stop")
+    chosen = parser.parse_args()
+    only = dict(text.split("=", 1) for text in chosen.only)
+    runs = planned(only, not chosen.ignore_nonces)
+    campaign = Campaign(chosen.folder.absolute(), 60 * chosen.minutes, chosen.rounds, runs)
+    if not chosen.report:
+        shares = campaign.queues(chosen.jobs)
+        threads = [threading.Thread(target=campaign.work, args=(share, str(i))) for i, share in enumerate(shares)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    text = report(campaign.done)
+    (campaign.folder / "report.md").write_text(text + "\n")
+    print(text)
+    wrong = {"DIED", "DIFFERS"} & {verdict_of(line) for line in campaign.done}
+    sys.exit(bool(wrong) and not chosen.ignore_nonces)
+
+
+if __name__ == "__main__":
+    main()
