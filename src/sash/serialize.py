@@ -21,7 +21,7 @@ from sash.monoid import Monoid
 from sash.times import Instants
 
 _MAGIC = b"SASH"
-_VERSION = 2
+_VERSION = 3
 _START = struct.Struct("<4sHI")
 _CHECK_BYTES = 8
 
