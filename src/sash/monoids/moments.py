@@ -14,6 +14,7 @@ from sash.errors import ArgumentError, shown
 from sash.monoid import Input, Monoid, Part
 from sash.monoids.arguments import add_all, checked_int, named, real, real_pair
 
+_FORM = "2"  # of states; those of the first had no origin
 _Spread = tuple[int, float, float, float]  # n, origin, mean from there, and the sum of squares
 _Moments = tuple[int, float, float, float, float, float]  # the same with the sums of cubes and fourth powers
 
@@ -53,6 +54,7 @@ def _spread(name: str, column: str | None, ddof: int) -> Monoid:
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         column=column,
         arguments=(("ddof", ddof),),
         parts=(Part("variance", (Input(column, "float"),), (ddof, int(rooted))),),
@@ -143,6 +145,7 @@ def _shape(name: str, lower: Any, column: str | None) -> Monoid:
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         column=column,
         parts=(Part(name, (Input(column, "float"),)),),
     )
@@ -221,6 +224,7 @@ def _joint(name: str, lower: Any, x: str | None, y: str | None, ddof: int | None
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         arguments=named(x=x, y=y) + (() if ddof is None else (("ddof", ddof),)),
         parts=(
             Part(
