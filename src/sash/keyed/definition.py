@@ -10,7 +10,7 @@ from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
 from sash.keyed.horizon import Grid
-from sash.keyed.readable import HASHED, require_kind, require_readable
+from sash.keyed.readable import HASHED, require_input_types, require_kind
 from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
 from sash.times import Instants
@@ -46,7 +46,7 @@ class Definition:
         native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
         other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
         for _, agg, _ in other:
-            require_readable(agg, table)
+            require_input_types(agg, table)
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
         booleans = frozenset(name for name, agg in native.items() if _returns_booleans(agg, table))

@@ -63,7 +63,7 @@ _OF_PYTHON = {
 }
 
 
-def require_readable(monoid: Monoid, table: Any) -> None:
+def require_input_types(monoid: Monoid, table: Any) -> None:
     """Raise if a built-in that Python computes cannot read its column."""
     if not monoid.built_in:
         return
