@@ -439,13 +439,13 @@ struct Objects : Counted {
     static Entry thaw(PyObject* state) { return Ref::borrow(state); }
 
     bool regroups() const { return exact_; }
-    // Equal, or both unequal to themselves (NaN), or of a type without equality.
+    // Equal, where NaN equals NaN also inside a state, or of a type without equality.
     bool same(const Agg& a, const Agg& b) const {
         if (!exact_ && PyBytes_Check(a.get())) return true;  // a sketch's bytes are random
         if (Py_TYPE(a.get())->tp_richcompare == PyBaseObject_Type.tp_richcompare) return true;
         int equal = PyObject_RichCompareBool(a.get(), b.get(), Py_EQ);
         succeed(equal);
-        return equal || (unlike_itself(a) && unlike_itself(b));
+        return equal || callbacks::same(a.get(), b.get()).get() == Py_True;
     }
 
     template <class Visit>
@@ -454,12 +454,6 @@ struct Objects : Counted {
     }
 
    private:
-    static bool unlike_itself(const Agg& a) {
-        Ref answer = Ref::checked(PyObject_RichCompare(a.get(), a.get(), Py_NE));
-        int unlike = PyObject_IsTrue(answer.get());
-        succeed(unlike);
-        return unlike;
-    }
     Ref identity_, combine_, lift_, lower_;
     bool timed_, exact_;
 };

@@ -87,25 +87,28 @@ struct Variance : Facts {
     static constexpr bool exact = false;
     static constexpr int degree = 2;
     // Sums instead of means, as Chan, Golub and LeVeque first had it: no step then waits for the division of the last.
+    // They are of differences from a value among the rows, so that rounding is relative to the spread and not to the
+    // distance from zero.
     struct State {
-        double n, sum, m2;
+        double n, origin, sum, m2;
     };
     // A value that is not finite makes every sum that includes it NaN.
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), real(x) - real(x)}; }
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {1, real(x), 0, real(x) - real(x)}; }
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) {
-        double value = real(x), t = s.n * value - s.sum;
-        s = {s.n + 1, s.sum + value, s.m2 + ((value - value) + t * (t * step_share(s.n)))};
+        double value = real(x) - s.origin, t = s.n * value - s.sum;
+        s = {s.n + 1, s.origin, s.sum + value, s.m2 + ((value - value) + t * (t * step_share(s.n)))};
     }
     // 1 / (n (n + 1)), from a table for the few entries of a leaf, because a division would delay each step.
     static double step_share(double n) {
         return n < static_cast<double>(shares.size()) ? shares[static_cast<size_t>(n)] : 1 / (n * (n + 1));
     }
     static void join(const Op&, State& s, const State& o) {
-        double n = s.n + o.n, t = s.n * o.sum - o.n * s.sum;
-        s = {n, s.sum + o.sum, s.m2 + (o.m2 + t * (t / (s.n * o.n * n)))};
+        double n = s.n + o.n, sum = o.sum + o.n * (o.origin - s.origin), t = s.n * sum - o.n * s.sum;
+        s = {n, s.origin, s.sum + sum, s.m2 + (o.m2 + t * (t / (s.n * o.n * n)))};
     }
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
-        return a.n == b.n && near(a.sum, b.sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance);
+        double sum = b.sum + b.n * (b.origin - a.origin);
+        return a.n == b.n && near(a.sum, sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance);
     }
     static bool possible(const State& s) { return is_count(s.n); }  // step_share looks it up
     static std::string outputs(const Op&) { return "f"; }

@@ -1,5 +1,6 @@
-// Ops of moments: variance and its like, of one column and of two. States are kept around their own means and merged as
-// Chan and Pébay have it, so that large offsets cost no digits.
+// Ops of moments: skewness and its like, of one column and of two. States are kept around their own means and merged as
+// Chan and Pébay have it. A mean is stored as its difference from a value among the rows, the origin: rounding is then
+// relative to the spread of the values and not to their distance from zero.
 #include <cmath>
 #include <limits>
 
@@ -19,22 +20,22 @@ struct Moments : Facts {
     static constexpr bool exact = false;
     static constexpr int degree = fourth ? 4 : 3;
     struct State {
-        double n, mean, m2, m3, m4;
+        double n, origin, mean, m2, m3, m4;
     };
     static State of(const Op&, int64_t x, int64_t, int64_t) {
         double zero = real(x) - real(x);
-        return {1, real(x), zero, zero, zero};
+        return {1, real(x), zero, zero, zero, zero};
     }
     static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
     static void join(const Op&, State& a, const State& b) {
-        double n = a.n + b.n, d = b.mean - a.mean, d2 = d * d;
+        double n = a.n + b.n, d = (b.origin - a.origin) + (b.mean - a.mean), d2 = d * d;
         double m2 = a.m2 + b.m2 + d2 * a.n * b.n / n;
         double m3 = a.m3 + b.m3 + d2 * d * a.n * b.n * (a.n - b.n) / (n * n) + 3 * d * (a.n * b.m2 - b.n * a.m2) / n;
         double m4 = 0;
         if (fourth)
             m4 = a.m4 + b.m4 + d2 * d2 * a.n * b.n * (a.n * a.n - a.n * b.n + b.n * b.n) / (n * n * n) +
                  6 * d2 * (a.n * a.n * b.m2 + b.n * b.n * a.m2) / (n * n) + 4 * d * (a.n * b.m3 - b.n * a.m3) / n;
-        a = {n, a.mean + d * b.n / n, m2, m3, m4};
+        a = {n, a.origin, a.mean + d * b.n / n, m2, m3, m4};
     }
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         return a.n == b.n && near(a.m2, b.m2, tolerance) && near(a.m3, b.m3, tolerance) && near(a.m4, b.m4, tolerance);
@@ -52,16 +53,20 @@ struct TwoColumns : Facts {
     static constexpr bool exact = false;
     static constexpr int degree = 2;
     struct State {
-        double n, mean_x, mean_y, xx, yy, xy;
+        double n, origin_x, origin_y, mean_x, mean_y, xx, yy, xy;
     };
     static State of(const Op&, int64_t x, int64_t y, int64_t) {
         double zero_x = real(x) - real(x), zero_y = real(y) - real(y);
-        return {1, real(x), real(y), zero_x, zero_y, zero_x + zero_y};
+        return {1, real(x), real(y), zero_x, zero_y, zero_x, zero_y, zero_x + zero_y};
     }
     static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
     static void join(const Op&, State& a, const State& b) {
-        double n = a.n + b.n, dx = b.mean_x - a.mean_x, dy = b.mean_y - a.mean_y, share = b.n / n, both = a.n * share;
+        double n = a.n + b.n, share = b.n / n, both = a.n * share;
+        double dx = (b.origin_x - a.origin_x) + (b.mean_x - a.mean_x);
+        double dy = (b.origin_y - a.origin_y) + (b.mean_y - a.mean_y);
         a = {n,
+             a.origin_x,
+             a.origin_y,
              a.mean_x + dx * share,
              a.mean_y + dy * share,
              a.xx + b.xx + dx * dx * both,
@@ -92,7 +97,7 @@ struct Regression : TwoColumns {
     static std::string outputs(const Op&) { return "ff"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
         double slope = s.xx == 0 ? kNan : s.xy / s.xx;
-        give(out + 1, s.mean_y - slope * s.mean_x);
+        give(out + 1, (s.origin_y + s.mean_y) - slope * (s.origin_x + s.mean_x));
         return s.n >= 2 && give(out, slope);
     }
 };

@@ -105,15 +105,24 @@ struct MeanReals : SumAndCount {
         return *out = bits_of(s.sum / static_cast<double>(s.n)), true;
     }
 };
-// The logarithm is taken when a value is folded: a leaf stores the value itself.
+// The logarithm is taken when a value is folded: a leaf stores the value itself. A negative value has none: it marks
+// the state by the sign of n, and the result is null, with 1 in the place of the value to tell it from that of no values.
 struct Geomean : SumAndCount {
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {std::log(real(x)), 1}; }
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += std::log(real(x)), ++s.n; }
+    static constexpr int64_t kNegative = INT64_MIN;
+    static State of(const Op&, int64_t x, int64_t, int64_t) {
+        return real(x) < 0 ? State{0, kNegative | 1} : State{std::log(real(x)), 1};
+    }
+    static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
+    static void join(const Op&, State& s, const State& o) {
+        s = {s.sum + o.sum, ((s.n & ~kNegative) + (o.n & ~kNegative)) | ((s.n | o.n) & kNegative)};
+    }
+    static bool possible(const State& s) { return (s.n & ~kNegative) >= 1; }
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
-        return a.n == b.n && near(a.sum, b.sum, tolerance + 1e-9 * static_cast<double>(a.n));
+        return a.n == b.n && near(a.sum, b.sum, tolerance + 1e-9 * static_cast<double>(a.n & ~kNegative));
     }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
-        return *out = bits_of(std::exp(s.sum / static_cast<double>(s.n))), true;
+        *out = s.n < 0 ? 1 : bits_of(std::exp(s.sum / static_cast<double>(s.n)));
+        return s.n >= 0;
     }
 };
 

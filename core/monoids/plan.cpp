@@ -433,9 +433,9 @@ void Plan::store(const int64_t* record, const Span& span, RecordOutput& out, siz
     std::vector<int64_t> words(most_words_);
     size_t at = 0;
     for (size_t i = 0; i < ops_.size(); ++i) {
-        bool there = lower(ops_[i], record, span, words.data());
-        out.there[i * out.rows + row] = there;
-        for (size_t j = 0; j < ops_[i].outputs; ++j) out.words[(at++) * out.rows + row] = there ? words[j] : 0;
+        std::fill(words.begin(), words.end(), 0);
+        out.there[i * out.rows + row] = lower(ops_[i], record, span, words.data());
+        for (size_t j = 0; j < ops_[i].outputs; ++j) out.words[(at++) * out.rows + row] = words[j];
     }
 }
 

@@ -48,6 +48,9 @@ inline Ref stable_hash(PyObject* value) { return call(imported("sash.monoids", "
 // sash.monoids.Bloom
 inline Ref bloom_class() { return imported("sash.monoids", "Bloom"); }
 
+// sash.equality.same
+inline Ref same(PyObject* left, PyObject* right) { return call(imported("sash.equality", "same").get(), left, right); }
+
 // sash.errors.ArgumentError
 // sash.errors.KindError
 // sash.errors.OutOfOrderError

@@ -81,9 +81,12 @@ def monoid_from(plain: dict[str, Any]) -> Monoid:
     keywords = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
     arguments = {name: _argument_from(value) for name, value in plain["arguments"].items()}
     try:
-        return monoids.BUILT_IN[plain["name"]](**arguments, **keywords)
+        monoid = monoids.BUILT_IN[plain["name"]](**arguments, **keywords)
     except (SashError, TypeError) as error:
         raise corrupt(f"data describes an invalid monoid: {shown(error)}.") from None
+    if monoid.version != plain["version"]:
+        raise corrupt(f"data has states of {monoid!r} in a form that this version of sash does not read.")
+    return monoid
 
 
 def _argument_to(value: Any) -> Any:

@@ -55,11 +55,11 @@ def check_monoid(
 ) -> None:
     """Raise a `LawError` if an example breaks a law that windows rely on.
 
-    The laws: `combine` is associative and `identity` neutral on both sides; `lift`, `combine` and `lower` do not change
-    their arguments; `commutative=True` is true; the monoid and its states survive pickling (`pickled=False` skips that,
-    for lambdas); windows of every structure, including native ones, return the same results as the Python definition,
-    for native times and for others. A native integer result that does not fit int64 raises in the window, which is not
-    a violation.
+    The laws: `combine` is associative and `identity` neutral on both sides; the states of up to 100 values have one
+    aggregate in every grouping; `lift`, `combine` and `lower` do not change their arguments; `commutative=True` is
+    true; the monoid and its states survive pickling (`pickled=False` skips that, for lambdas); windows of every
+    structure, including native ones, return the same results as the Python definition, for native times and for
+    others. A native integer result that does not fit int64 raises in the window, which is not a violation.
 
     `values` is a hypothesis strategy for inserted values, and `times` one for times, by default small ints. A timed
     monoid gets the ends of the query as its range, or the window's oldest and newest time if there are none.
@@ -78,6 +78,7 @@ def check_monoid(
         laws.pickling()
     instants = _times(times)
     _run(laws.states, (_groups(values), _ascending(instants, _GROUPED) if monoid.timed else None), max_examples)
+    _run(laws.folds, (_runs(values, instants if monoid.timed else None),), max(max_examples // 4, 1))
     _run(laws.windows, (_events(values, instants), _ascending(instants, 2)), max_examples)
 
 
@@ -110,6 +111,7 @@ def commutes(
 # --- examples -------------------------------------------------------------------------------------
 
 _GROUPED = 8  # the most values in one example of states: 1 + 2 + 2 + 2 + 1
+_LENGTHS = (3, 6, 12, 25, 50, 100)  # of runs: how many values a state of bounded size holds is not known
 
 
 def _hypothesis() -> Any:
@@ -125,6 +127,23 @@ def _groups(values: Any) -> Any:
     st = _strategies(values, "values")
     one, some = st.lists(values, max_size=1), st.lists(values, min_size=1, max_size=2)
     return st.tuples(one, some, some, some, one)
+
+
+def _runs(values: Any, times: Any) -> Any:
+    """Return a strategy for many values in a row, with times in order or None."""
+    st = _strategies(values, "values")
+    moments = st.none() if times is None else times
+
+    def run(length: int) -> Any:
+        return st.tuples(
+            st.lists(values, min_size=length, max_size=length),
+            st.lists(moments, min_size=length, max_size=length).map(
+                lambda each: each if times is None else sorted(each)
+            ),
+            st.integers(1, length - 1),
+        )
+
+    return st.sampled_from(_LENGTHS).flatmap(run)
 
 
 def _ascending(times: Any, count: int) -> Any:
@@ -262,6 +281,28 @@ class _Laws:
         self.neutral(drawn)
         if self.monoid.commutative:
             self.commutative(drawn)
+
+    def folds(self, run: tuple[list[Any], list[Any], int]) -> None:
+        """Check that the states of many values have one aggregate, however they are grouped."""
+        values, times, cut = run
+        states = [self.lift(value, time) for value, time in zip(values, times, strict=True)]
+        one_by_one = reduce(self.combine, states)
+        first, whole, last = _State(states[0], values[:1]), _State(one_by_one, values), _State(states[-1], values[-1:])
+        drawn = _Drawn(first, whole, whole, whole, last, times[0], times[-1])
+        for grouping, got in (
+            ("in two parts", self.combine(reduce(self.combine, states[:cut]), reduce(self.combine, states[cut:]))),
+            ("from the right", reduce(lambda later, state: self.combine(state, later), reversed(states))),
+            ("as a balanced tree", self._balanced(states)),
+        ):
+            if not self._alike(one_by_one, got, drawn):
+                raise LawError(
+                    f"combine is not associative: the state of {len(values)} values is {shown(one_by_one)} if they are "
+                    f"folded from the left, but {shown(got)} if folded {grouping}, for the values {shown(values)}."
+                )
+
+    def _balanced(self, states: list[Any]) -> Any:
+        middle = len(states) // 2
+        return self.combine(self._balanced(states[:middle]), self._balanced(states[middle:])) if middle else states[0]
 
     def associative(self, drawn: _Drawn) -> None:
         a, b, c = drawn.a.state, drawn.b.state, drawn.c.state

@@ -48,6 +48,19 @@ def is_pandas(time: Any) -> bool:
     return isinstance(time, datetime) and hasattr(time, "to_datetime64")
 
 
+def as_datetime64(time: Any) -> np.datetime64:
+    """Return a date, datetime or Timestamp as a datetime64, in UTC if it has a time zone."""
+    if isinstance(time, np.datetime64):
+        return time
+    if not isinstance(time, datetime):
+        return np.datetime64(time, "D")
+    if hasattr(time, "to_datetime64"):  # of pandas
+        stamp: np.datetime64 = time.to_datetime64()
+        return stamp
+    aware = time.utcoffset() is not None
+    return np.datetime64((time - (_EPOCH_UTC if aware else _EPOCH)) // _MICROSECOND, "us")
+
+
 def kind_of(time: Any, argument: str = "time") -> tuple[str, "Instants | None"]:
     """Return the kind of a window whose first time this is, and for instants how they are stored."""
     if time is None or isinstance(time, (bool, np.bool_)):
@@ -122,10 +135,7 @@ class Instants:
             if self.unit == "us":
                 self._require_shown(np.asarray([ticks]), argument)
                 return ticks
-            time64 = np.datetime64(ticks, "us")
-        else:
-            time64 = time if isinstance(time, np.datetime64) else time.to_datetime64()
-        return int(self.ticks(np.asarray([time64]), argument)[0])
+        return int(self.ticks(np.asarray([as_datetime64(time)]), argument)[0])
 
     def ticks(self, times: "np.ndarray[Any, Any]", argument: str = "times") -> "np.ndarray[Any, Any]":
         """Return the ticks of a datetime64 array."""

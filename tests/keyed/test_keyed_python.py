@@ -1,5 +1,6 @@
 """Aggregates that run in Python, results that are lists, and many input columns: in rolling and in streams."""
 
+import math
 import random
 from collections import Counter
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from oracles.every import EveryOracle
 from oracles.keyed import Aggregate, KeyedOracle, Row
-from sash import KeyedWindows, Monoid, monoids, rolling
+from sash import ArgumentError, KeyedWindows, Monoid, ResultOverflowError, monoids, rolling
 from support.cases import concat
 from support.faults import Boom
 from support.folds import answer
@@ -287,6 +288,57 @@ def test_a_result_heals(where):
     assert picked(kw.push(nothing, watermark=5), "window_end", "w_5", "deleted") == [(5, None, False)]
     out = kw.push(batch([2], w=pa.array(["!"]), i=pa.array([2]), gone=pa.array([True])), watermark=5)
     assert picked(out, "window_end", "w_5", "deleted") == [(5, "ac", False)]
+
+
+NEGATIVE = batch([1, 2, 5, 6, 20, 21], y=pa.array([1.0, 4.0, -1.0, None, 0.0, math.nan]))
+GEOMEANS = {
+    "per event": [(1, 1.0), (2, 2.0), (5, None), (6, None), (20, 0.0), (21, math.nan)],
+    "every": [(2, 1.0), (4, 2.0), (6, None), (8, None), (10, None), (22, math.nan), (24, math.nan)],
+}
+
+
+@pytest.mark.parametrize("beside", [{}, {"r": monoids.rate("y")}, {"l": monoids.collect_list("y")}], ids=["", "r", "l"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_geometric_mean_of_a_negative_value_is_null(mode, beside):
+    """The windows of a negative value have no geometric mean; those after it have one again, also after NaN and 0."""
+    out = said(NEGATIVE, {"g": monoids.geomean("y"), **beside}, mode, [4])
+    expected = GEOMEANS["every" if "every" in mode else "per event"]
+    assert repr([(row["at"], row["g_4"]) for row in out]) == repr(expected)
+    with pytest.raises(ArgumentError, match="negative"):
+        said(NEGATIVE, {"g": monoids.geomean("y"), **beside}, mode, [4], on_error="raise")
+
+
+def test_geometric_means_of_negative_values_are_counted():
+    """They count as failures, survive bytes, heal by a delete, and refuse a batch as a whole where they raise."""
+    options = {"aggs": {"g": monoids.geomean("y")}, "windows": [4], "emit": "update", "lateness": 9, "retract": "gone"}
+    rows = NEGATIVE.slice(0, 4).append_column("gone", pa.array([False] * 4))
+    kw = engine(**options)
+    assert kw.push(rows)["g_4"].to_pylist() == [1.0, 2.0, None, None] and kw.metrics["failures"] == 2
+    kw = KeyedWindows.from_bytes(kw.to_bytes(), aggs=options["aggs"])
+    delete = rows.slice(2, 1).set_column(rows.column_names.index("gone"), "gone", pa.array([True]))
+    assert picked(kw.push(delete), "t", "g_4", "deleted") == [(5, None, True), (6, None, False)]
+    assert kw.metrics["failures"] == 2
+    strict = engine(**options, on_error="raise")
+    strict.push(rows.slice(0, 2))
+    with pytest.raises(ArgumentError, match=r"\['y'\]\[0\] must not be negative") as caught:
+        strict.push(rows.slice(2))
+    assert caught.value.column == "y" and strict.metrics["rows_in"] == 2
+
+
+def doubled(one: int, other: int) -> int:
+    return one + other
+
+
+def test_results_of_ones_own_that_do_not_fit_are_null():
+    """An int beyond int64 is null and counted as an overflow, in a table and a stream, or raises as a sum does."""
+    big = Monoid(identity=0, combine=doubled, column="x")
+    rows = batch([1, 2, 20], [2**62, 2**62, 5])
+    assert rolling(rows, time="t", windows=[4], aggs={"x": big})["x_4"].to_pylist() == [2**62, None, 5]
+    kw = engine(aggs={"x": big}, windows=[4])
+    out = [kw.push(rows.slice(at, 1))["x_4"].to_pylist() for at in range(3)]
+    assert out == [[2**62], [None], [5]] and kw.metrics["overflows"] == 1
+    with pytest.raises(ResultOverflowError, match=r"^x_4 must fit int64; use on_error='null'"):
+        rolling(rows, time="t", windows=[4], aggs={"x": big}, on_error="raise")
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -335,6 +335,15 @@ def test_nans_are_numbers():
     assert [str(value) for value in got["s_10"].to_pylist()] == ["1.0", "nan", "2.0"]
 
 
+def test_nans_of_pandas_are_nulls_in_a_table_and_numbers_in_a_window():
+    """pandas has no other null for its floats; a Window takes the numbers that a column holds."""
+    table = pd.DataFrame({"t": [1, 2], "x": [1.0, math.nan]})
+    assert sash.rolling(table, time="t", windows=[10], aggs=aggs("s"))["s_10"].tolist() == [1.0, 1.0]
+    window = sash.Window(monoids.sum())
+    window.insert_many(table["t"], table["x"])
+    assert math.isnan(window.query())
+
+
 def test_sorted_and_shuffled_agree():
     """The fast path of sorted rows gives what any other order gives, for a monoid that is not commutative too."""
     table = events(37, n=3000, kind="int", distinct=True, presorted=True)

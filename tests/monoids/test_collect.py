@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sash import ArgumentError, KindError, Window, monoids
 from sash.monoids.collect import Rope
+from support.folds import answer
 
 NAN = math.nan
 finite = st.floats(-1e9, 1e9)
@@ -168,6 +169,16 @@ def test_combine_of_lists_is_constant_time():
     assert joined.left is a and joined.right is b
 
 
+def test_a_list_with_nan_equals_its_pickle():
+    """Also where there are enough values at one time to link them instead of copying."""
+    window = Window(monoids.collect_list())
+    window.insert_many([1] * 40 + [2], [math.nan] * 41)
+    loaded = pickle.loads(pickle.dumps(window))
+    assert loaded == window and Window.from_bytes(window.to_bytes(), allow_pickle=True) == window
+    loaded.insert(1, 0.0)
+    assert loaded != window
+
+
 def test_string_agg():
     """Strings join by the separator, the empty string counts, and anything else is refused."""
     assert result_of(monoids.string_agg(), ["a", "", "b"]) == "a,,b"
@@ -203,6 +214,18 @@ def test_nan_is_the_largest():
     assert math.isnan(result_of(monoids.quantile(0.9), values))
     assert math.isnan(result_of(monoids.quantile(1), values))
     assert result_of(monoids.quantile(0.5), [*values, -NAN]) == 3
+
+
+def test_quantiles_of_the_largest_floats():
+    """Between two floats whose difference is infinite there are still floats."""
+    largest = float(np.finfo(float).max)
+    for low, high, q, expected in (
+        (-1e308, 1e308, 0.5, 0.0),
+        (-1e308, 1e308, 0.25, -5e307),
+        (-largest, largest, 0.75, largest / 2),
+    ):
+        assert answer(monoids.quantile(q), [high, low]) == pytest.approx(expected)
+    assert answer(monoids.median(), [-1e308, 1e308]) == 0.0
 
 
 def test_infinities_and_zeros():

@@ -6,7 +6,7 @@ import random
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import strategies as st
@@ -219,6 +219,19 @@ def drifting(a: float, b: float) -> float:
     return a + b if abs(a) < 50 else a + b + 1e-3
 
 
+class StopsAt(NamedTuple):
+    """A combine of tuples that takes nothing more once its left side holds `most` values: associative up to there."""
+
+    most: int
+
+    def __call__(self, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+        return a if len(a) >= self.most else a + b
+
+
+def lone(value: int) -> tuple[int]:
+    return (value,)
+
+
 CLAIMED = (("int64", "sum_int64"), ("float64", "sum_float64"))
 NONE: dict[str, tuple[Monoid, Any, str]] = {
     "subtraction": (Monoid(identity=0, combine=operator.sub), SMALL, "combine is not associative|identity ⊗ a"),
@@ -256,6 +269,16 @@ NONE: dict[str, tuple[Monoid, Any, str]] = {
         Monoid(identity=0, combine=max, native=CLAIMED),
         st.integers(0, 9),
         "a window .* and the Python definition differ",
+    ),
+    "a sketch that stops at ten values": (
+        Monoid(identity=(), combine=StopsAt(10), lift=lone, lower=len),
+        SMALL,
+        r"not associative: the state of 12 values is .* if they are folded from the left, but .* for the values \[",
+    ),
+    "a sketch that stops at sixty values": (
+        Monoid(identity=(), combine=StopsAt(60), lift=lone),
+        SMALL,
+        r"not associative: the state of 100 values is ",
     ),
     "a sum that drifts more than it may": (
         Monoid(identity=0.0, combine=drifting, exact=False),

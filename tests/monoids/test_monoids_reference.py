@@ -26,7 +26,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from sash import Monoid, Window, monoids
+from sash import Monoid, Window, monoids, rolling
 
 LOW, HIGH = -(2**63), 2**63 - 1
 EPSILON = 2.0**-53  # half a unit in the last place of 1.0, what one addition may be off by
@@ -505,20 +505,35 @@ def test_moments_of_what_is_not_finite(name: str) -> None:
     assert window.query() == 2.0
 
 
-def test_moments_far_from_zero() -> None:
-    """A large offset costs a variance, a covariance and a correlation next to nothing: no large sums are subtracted."""
+@pytest.mark.parametrize("when", [int, Fraction], ids=["native", "python"])
+def test_moments_far_from_zero(when: Callable[[int], Any]) -> None:
+    """A large offset costs no digits: moments are as near to the exact ones as those of the same values around zero."""
     rng = np.random.default_rng(3)
     x, y = 1e9 + rng.normal(size=500), -1e9 + rng.normal(size=500)
+    near_x, near_y = x - 1e9, y + 1e9  # exact: the offset takes the last bits before the values are compared
+    times = [when(at) for at in range(500)]
     for monoid, rows, expected in (
-        (monoids.variance(), x.tolist(), np.var(x, ddof=1)),
-        (monoids.covariance(), list(zip(x, y, strict=True)), np.cov(x, y)[0, 1]),
-        (monoids.correlation(), list(zip(x, y, strict=True)), np.corrcoef(x, y)[0, 1]),
-        (monoids.skewness(), x.tolist(), scipy.stats.skew(x)),
-        (monoids.kurtosis(), x.tolist(), scipy.stats.kurtosis(x)),
+        (monoids.variance(), x, np.var(near_x, ddof=1)),
+        (monoids.covariance(), np.column_stack([x, y]), np.cov(near_x, near_y)[0, 1]),
+        (monoids.correlation(), np.column_stack([x, y]), np.corrcoef(near_x, near_y)[0, 1]),
+        (monoids.skewness(), x, scipy.stats.skew(near_x)),
+        (monoids.kurtosis(), x, scipy.stats.kurtosis(near_x)),
     ):
         window = Window(monoid)
-        window.insert_many(np.arange(500), rows)
-        assert math.isclose(window.query(), expected, rel_tol=1e-6, abs_tol=1e-6), monoid
+        window.insert_many(times, [tuple(row) for row in rows.tolist()] if rows.ndim == 2 else rows.tolist())
+        assert math.isclose(window.query(), expected, rel_tol=1e-12), monoid
+
+
+def test_a_sliding_variance_far_from_zero_loses_no_digits() -> None:
+    """Windows that slide join states of different origins, one of them an outlier, natively and in tables."""
+    values = 1e9 + np.random.default_rng(4).normal(size=600)
+    values[::97] -= 5e8
+    slid = Window(monoids.variance()).slide(np.arange(600), values, count=50)
+    table = rolling({"t": np.arange(600), "v": values}, time="t", windows=[50], aggs={"x": monoids.variance("v")})
+    for at in range(49, 600):
+        expected = np.var(values[at - 49 : at + 1] - 1e9, ddof=1)
+        assert math.isclose(slid[at], expected, rel_tol=1e-12), at
+        assert math.isclose(table["x_50"][at].as_py(), expected, rel_tol=1e-12), at
 
 
 def test_geometric_means_of_the_largest_floats() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sash import KindError, monoids
+from sash import KindError, Window, monoids
 from support.folds import answer
 
 INF = math.inf
@@ -40,6 +40,19 @@ def test_timed_monoids_know_every_kind_of_time(kind: str) -> None:
     assert answer(monoids.decayed_sum(60), values, times[:2], stretch) == 8.0 / 8 + 2.0 / 4
     assert answer(monoids.time_weighted_mean(), values, times[:2], stretch) == (8.0 * 60 + 2.0 * 120) / 180
     assert answer(monoids.rate(), [90.0, 90.0], times[:2], stretch) == 1.0
+
+
+def test_nanoseconds_count_in_a_struct_that_runs_in_python() -> None:
+    """A field that only Python computes does not cost the others the nanoseconds of pandas' Timestamps."""
+    fields = {"mean": monoids.time_weighted_mean("v"), "rate": monoids.rate("v"), "sum": monoids.decayed_sum(1e-9, "v")}
+    native, python = Window(monoids.struct(**fields)), Window(monoids.struct(**fields, all=monoids.collect_list("v")))
+    for window in (native, python):
+        for ticks, v in ((0, 1.0), (1, 2.0), (3, 5.0)):
+            window.insert(pd.Timestamp(10**18 + ticks), {"v": v})
+    expected = {"mean": (1 * 1 + 2 * 2) / 3, "rate": 8 / 3e-9, "sum": 1 / 8 + 2 / 4 + 5}
+    assert native.query() == pytest.approx(expected)
+    assert {name: python.query()[name] for name in fields} == pytest.approx(expected)
+    assert monoids.decayed_sum(pd.Timedelta(5, "ns")) == monoids.decayed_sum(5e-9)
 
 
 def test_dates_are_days() -> None:

@@ -3,11 +3,16 @@
 import math
 import pickle
 import random
+from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from sash import ArgumentError, KindError, Monoid, ResultOverflowError, SashError, SlideError, Window, monoids
@@ -388,6 +393,24 @@ def test_a_first_value_that_is_no_number(structure: Structure) -> None:
         assert same(window.query(), answer)
         window.evict_until(2)
         assert window.query() is None
+
+
+@pytest.mark.parametrize("time", [int, str], ids=["native", "object"])
+def test_counts_take_nulls_of_every_kind(structure: Structure, time: Callable[[int], Any]) -> None:
+    """A count counts any value, and so the nulls of Arrow, polars, pandas and NumPy."""
+    for column in (
+        [1, None],
+        pa.array([1, None]),
+        pa.array(["a", None]),
+        pa.chunked_array([pa.array([None, datetime(2024, 1, 1)])]),
+        pl.Series([None, 2.5]),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series(["a", None]),
+        np.ma.masked_array([1, 2], [False, True]),
+    ):
+        window = structure.window(monoids.count())
+        window.insert_many([time(1), time(2)], column)
+        assert window.query() == 2, column
 
 
 def test_first_and_last_go_by_time_then_arrival(structure: Structure) -> None:

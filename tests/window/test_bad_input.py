@@ -139,14 +139,24 @@ def test_kinds_of_time_do_not_mix(first: str, second: str) -> None:
 
 
 def test_a_batch_mixes_no_kinds_either(structure: Structure) -> None:
-    """A list of int and float times is refused; values decide as a batch, and ints among floats are floats."""
+    """A batch is refused where its rows do not fit each other."""
     window = structure.window(monoids.sum())
-    refuses(lambda: window.insert_many([1, 2.5], [1, 1]), KindError, "time", "2.5")
+    refuses(lambda: window.insert_many([1, "2"], [1, 1]), KindError, "time", "2")
     refuses(lambda: window.insert_many([1, True], [1, 1]), KindError, "time", "True")
     refuses(lambda: window.insert_many([1, 2], [1, None]), KindError, "value", "None")
+    refuses(lambda: window.insert_many([2**53 + 1, 2.0**54], [1, 2]), ArgumentError, "times[0]", "representable")
     assert len(window) == 0
-    window.insert_many([1.5, 2], [1, 2.5])
-    assert list(window.items()) == [(1.5, 1.0), (2.0, 2.5)]
+    window.insert_many([1, 2], [1, 2])
+    refuses(lambda: window.insert_many([3, 4.5], [1, 1]), KindError, "times[1]", "4.5")
+
+
+def test_the_first_batch_as_a_whole_decides_the_kinds(structure: Structure) -> None:
+    """Ints and floats in one batch are floats, for times as for values, whichever comes first."""
+    for times, values in (([1, 2.5], [1, 2]), ([1, np.float64(2.5)], [1, 2.5]), ([1.0, 2.5], [1.0, 2])):
+        window = structure.window(monoids.sum())
+        window.insert_many(times, values)
+        assert list(window.items()) == [(1.0, values[0]), (2.5, values[1])]
+        assert all(isinstance(time, float) for time in window)
 
 
 @pytest.mark.parametrize("value", [1.5, None, "1", 2**63, -(2**63) - 1, NAN, [1]], ids=repr)

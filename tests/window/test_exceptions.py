@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oracles.window import Oracle
-from sash import Monoid, OutOfOrderError, SashError, SlideError, Window
+from sash import Monoid, OutOfOrderError, SashError, SlideError, Window, monoids
 from support.faults import Boom, Fuse, at_every_call, snapshot
 from support.structures import Structure
 
@@ -217,6 +217,23 @@ def test_slide_of_late_times_stops_in_order(ordered: Structure) -> None:
     assert list(caught.value.results) == oracle.slide([20, 21], list("AB"), count=9)
     assert isinstance(caught.value.__cause__, OutOfOrderError)
     assert list(window.items()) == oracle.items()
+
+
+@pytest.mark.parametrize("limit", [{"count": 1}, {"count": 2}, {"count": 5}, {"size": 9}], ids=str)
+@pytest.mark.parametrize("name", ["sum", "mean", "min", "last", "count", "geomean"])
+def test_a_refused_time_leaves_native_aggregates_alone(ordered: Structure, name: str, limit: dict[str, int]) -> None:
+    """The value of a time that a slide refuses is neither added nor taken away."""
+    window = ordered.window(getattr(monoids, name)())
+    window.insert_many([2, 4], [10, 20])
+    before, result = list(window.items()), window.query()
+    if limit != {"count": 1}:  # the round of a window of one entry leaves nothing to be out of order with
+        with pytest.raises(SlideError) as caught:
+            window.slide([3], [3], **limit)
+        assert caught.value.index == 0 and isinstance(caught.value.__cause__, OutOfOrderError)
+    with pytest.raises(SlideError):
+        window.slide([5, 1], [1, 2], **limit, at="end")
+    window.check_invariants()
+    assert list(window.items()) == before and window.query() == result
 
 
 def test_the_users_own_error_comes_out(structure: Structure) -> None:

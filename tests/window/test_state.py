@@ -219,3 +219,14 @@ def test_forged_headers(change: dict) -> None:
     body = data[:6] + struct.pack("<I", len(named)) + named + data[10 + length : -8]
     with pytest.raises(SashError):
         Window.from_bytes(signed(body))
+
+
+def test_states_of_an_earlier_form_are_named() -> None:
+    """States of moments once had other members: bytes of that form are refused, not read as what they are not."""
+    window = Window(monoids.struct(n=monoids.count(), spread=monoids.variance("x")))
+    window.insert_many([1, 1, 2], {"x": [1.0, 2.0, 4.0]})
+    body = window.to_bytes()[:-8]
+    assert Window.from_bytes(signed(body)) == window
+    earlier = body.replace(b'"version": "2"', b'"version":null')
+    with pytest.raises(CorruptStateError, match=r"states of variance\(.*\) in a form that this version"):
+        Window.from_bytes(signed(earlier))

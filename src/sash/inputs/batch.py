@@ -49,7 +49,7 @@ def read_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds |
         return _record_batch(window, times, values)
     monoid = window.monoid
     time_rows = rows_of(times, "times")
-    value_rows = record.rows_of_struct(monoid, values) if is_struct(monoid) else rows_of(values, "values")
+    value_rows = _value_rows(monoid, values)
     kinds = window._kinds  # after the rows: reading them may have run user code
     _require_flat(time_rows, "times")
     _require_flat(value_rows, "values")
@@ -62,6 +62,14 @@ def read_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds |
     if monoid.native and kinds[2] != "any" and isinstance(value_rows, list):
         refuse_row(value_rows, "values", is_there, "not be null", KindError)
     return kinds, _time_column(time_rows, kinds), _value_column(value_rows, kinds[2])
+
+
+def _value_rows(monoid: Monoid, values: Any) -> NDArray[Any] | list[Any]:
+    if is_struct(monoid):
+        return record.rows_of_struct(monoid, values)
+    if monoid.name == "count" and monoid.built_in:
+        return record.rows_with_nulls(values)
+    return rows_of(values, "values")
 
 
 def _record_batch(window: "_core.Window", times: Any, values: Any) -> tuple[Kinds | None, Column, Column]:
@@ -105,7 +113,9 @@ def _time_kind(rows: NDArray[Any] | list[Any]) -> tuple[str, Instants | None]:
         unit = np.datetime_data(rows.instants.dtype)[0]
         return "instant", Instants(unit, "pandas" if unit == "ns" else "datetime", True, rows.zone)
     if isinstance(rows, list):
-        return kinds_of_time.kind_of(rows[0], "times[0]")
+        kind = kinds_of_time.kind_of(rows[0], "times[0]")
+        mixed = kind[0] == "int" and any(isinstance(row, (float, np.floating)) for row in rows)
+        return ("float", None) if mixed else kind
     if rows.ndim == 2 and rows.shape[1] == 2 and rows.dtype.kind in "iu":
         return "pair", None
     return kinds_of_time.kind_of(rows[0] if rows.ndim == 1 else None, "times[0]")

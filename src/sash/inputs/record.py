@@ -16,6 +16,7 @@ from sash import _core
 from sash.errors import ArgumentError, KindError, SashError, argument_name, row_place, shown
 from sash.inputs.coerce import Rows, column_kind, integers, is_there, objects, reals, refuse_row, refuse_table, rows_of
 from sash.monoid import Layout, Monoid, Read
+from sash.monoids.hashes import hashed_instants
 from sash.times import is_null
 
 Mask = NDArray[np.bool_] | None
@@ -66,6 +67,11 @@ def rows_of_struct(monoid: Monoid, values: Any) -> list[Any]:
     reads = tuple(Read(name, "any", None) for name in monoid.columns) or (Read(0, "any", None),)
     layout = Layout(reads, (), bool(monoid.columns), True, True, 1)
     return objects_of(layout, *inputs_of(layout, values))
+
+
+def rows_with_nulls(values: Any) -> Rows:
+    """Return a column of values, for a monoid that counts nulls like any other value."""
+    return _filled(values, "values")[0]
 
 
 def _named(values: Any, name: str, argument: str) -> Any:
@@ -177,6 +183,9 @@ def _filled_native(column: Any, place: str) -> tuple[Rows, Mask]:
     kind = str(column.type if hasattr(column, "type") else column.dtype).lower()
     if kind.startswith(("int", "uint", "float", "double", "halffloat")):
         return rows_of(column.fill_null(0), place), np.asarray(column.is_null(), dtype=bool)
+    if kind.startswith(("timestamp", "datetime")) and count < len(column):  # as without nulls: datetime64, in UTC
+        filler = (column.drop_null() if hasattr(column, "drop_null") else column.drop_nulls())[0]
+        return rows_of(column.fill_null(filler), place), np.asarray(column.is_null(), dtype=bool)
     return _filled_list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
 
 
@@ -234,10 +243,13 @@ def _split(kinds: str) -> list[str]:
 # --- records --------------------------------------------------------------------------------------
 
 
-def record_of(layout: Layout, inputs: Mapping[str | int, Input], kinds: str, rows: int) -> Record:
-    """Return a batch as the record that the core reads."""
+def record_of(
+    layout: Layout, inputs: Mapping[str | int, Input], kinds: str, rows: int, *, strict: bool = True
+) -> Record:
+    """Return a batch as the record that the core reads; unless `strict`, it may have values without a result."""
     columns = [_words(inputs[read.where], kind) for read, kind in zip(layout.reads, _split(kinds), strict=True)]
-    _refuse_negatives(layout, inputs, columns)
+    if strict:
+        _refuse_negatives(layout, inputs, columns)
     return rows, *columns
 
 
@@ -261,6 +273,8 @@ def _converted(column: Input, kind: str) -> NDArray[Any]:
 
 
 def _hashes(rows: Rows) -> NDArray[np.int64]:
+    if isinstance(rows, np.ndarray) and rows.dtype.kind == "M" and not np.isnat(rows).any():
+        return hashed_instants(rows)
     hashes = np.empty(len(rows), dtype=np.int64)
     if isinstance(rows, np.ndarray):
         native = {"i": np.int64, "b": np.int64, "f": np.float64}.get(rows.dtype.kind)

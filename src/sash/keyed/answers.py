@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import _core
-from sash.errors import KindError, ResultOverflowError, shown
+from sash.errors import ArgumentError, KindError, ResultOverflowError, shown
 from sash.inputs import arrow, record
 from sash.keyed import python_aggregates
 from sash.keyed.definition import Definition
@@ -24,7 +24,7 @@ class Answers:
         self.definition = definition
         self.engine = engine
         self.rows = rows
-        self.shapes = engine.result_shapes
+        self.shapes = definition.shapes(engine)
         words = sum(shape[2] for shape in self.shapes)
         self.rooms = [
             (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
@@ -58,7 +58,8 @@ class Answers:
         ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
         times = self._times(spans.times)
         for name, monoid, _ in definition.foreign:
-            read = [rows.column(column).to_pylist() for column in monoid.columns]
+            columns = [read.column for part in monoid.parts for read in part.inputs] or monoid.columns
+            read = [rows.column(column).to_pylist() for column in columns]  # a pair may be one column twice
             fold = python_aggregates.Fold(monoid, read, times)
             for window, (_, size) in enumerate(definition.windows):
                 ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
@@ -112,8 +113,12 @@ class Answers:
         plain = [None if isinstance(value, python_aggregates.Failure) else _plain(value) for value in values]
         (kind,) = (kind for other, _, kind in self.definition.foreign if other == agg)
         learned = self.definition.learned
+        kind = kind or learned.get(agg)
         try:
-            column = pa.array(plain, type=kind or learned.get(agg))
+            try:
+                column = pa.array(plain, type=kind)
+            except OverflowError:
+                column = _without_overflows(plain, kind or pa.int64(), name, on_error, counts)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise KindError(
                 f"{name} must have results of one Arrow type; set returns= of the monoid: {shown(error)}.", column=name
@@ -137,6 +142,8 @@ class Answers:
             return _list_column(kinds, words, there)
         if shape == "bytes":
             return _bytes_column(words, there)
+        if self.definition.layout.parts[i].op == "geomean":
+            _count_failures(words[0], there, name, on_error, counts)
         return self._plain_column(i, kinds, words, there, name, on_error, counts)
 
     def _plain_column(
@@ -157,6 +164,17 @@ class Answers:
         )
 
 
+def _count_failures(words: Any, there: Any, name: str, on_error: str, counts: Counter[str]) -> None:
+    """Count the geometric means of windows with a negative value, which the core marks by a 1 beside a null."""
+    failed = (words == 1) & ~there
+    if failed.any() and on_error == "raise":
+        raise ArgumentError(
+            f"{name} must be the geometric mean of values that are not negative; use on_error='null' to get null.",
+            column=name,
+        )
+    counts["failures"] += int(failed.sum())
+
+
 def _member(kind: str, words: Any, there: Any, name: str, on_error: str, counts: Counter[str]) -> tuple[Any, Any]:
     low = words[0]
     if kind == "f":
@@ -166,9 +184,7 @@ def _member(kind: str, words: Any, there: Any, name: str, on_error: str, counts:
     if kind == "I":
         wide = (words[1] != low >> 63) & there
         if wide.any() and on_error == "raise":
-            raise ResultOverflowError(
-                f"{name} must fit int64; use on_error='null' to get null for results that do not.", column=name
-            )
+            raise _overflow(name, "int64")
         counts["overflows"] += int(wide.sum())
         there = there & ~wide
     return low, there
@@ -181,7 +197,7 @@ def _list_column(kinds: str, words: NDArray[np.int64], there: NDArray[np.bool_])
     inside = np.arange(len(words) - 1) < lengths[:, None]
     flat = np.ascontiguousarray(words[1:].T)[inside]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    values = pa.array(flat.view(np.float64) if kinds == "f" else flat)
+    values = pa.array(flat.view(np.float64) if kinds == "f" else flat.astype(bool) if kinds == "b" else flat)
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=None if there.all() else pa.array(~there))
 
 
@@ -192,6 +208,31 @@ def _bytes_column(words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(size), words.shape[1], [None, data])
     column = fixed.cast(pa.binary())
     return column if there.all() else arrow.spread(column.filter(pa.array(there)), there)
+
+
+def _without_overflows(values: list[Any], kind: Any, name: str, on_error: str, counts: Counter[str]) -> Any:
+    """Return a column with null for ints that its type cannot hold."""
+    pa = arrow.pyarrow()
+    fitting = [value if _fits(value, kind) else None for value in values]
+    over = sum(new is None and value is not None for new, value in zip(fitting, values, strict=True))
+    if over and on_error == "raise":
+        raise _overflow(name, str(kind))
+    counts["overflows"] += over
+    return pa.array(fitting, type=kind)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        arrow.pyarrow().scalar(value, type=kind)
+    except OverflowError:
+        return False
+    return True
+
+
+def _overflow(name: str, kind: str) -> ResultOverflowError:
+    return ResultOverflowError(
+        f"{name} must fit {kind}; use on_error='null' to get null for results that do not.", column=name
+    )
 
 
 def _plain(value: Any) -> Any:

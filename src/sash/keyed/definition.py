@@ -10,11 +10,13 @@ from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
 from sash.keyed.horizon import Grid
+from sash.keyed.readable import HASHED, require_input_types, require_kind
 from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
 from sash.times import Instants
 
-_ORDERED = ("min", "max", "first", "last")  # return a value of their column, of any type
+_ORDERED = ("min", "max", "first", "last", "argmin", "argmax")  # return a value of their column, of any type
+_COUNTED = ("maxcount", "mincount")  # and how often it occurs
 _LISTED = ("first_k", "last_k", "top_k", "bottom_k")
 _SKETCHES = ("kll", "frequent_items", "theta", "cpc")
 NODE_SIZES = (0, 0)  # most rows of a leaf and most children of a node; 0: the default. Tests make them tiny.
@@ -32,6 +34,7 @@ class Definition:
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
+    booleans: frozenset[str] = frozenset()  # fields of `native` that return a value of a boolean column
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
@@ -42,9 +45,13 @@ class Definition:
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
         native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
         other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
+        for _, agg, _ in other:
+            require_input_types(agg, table)
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
-        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), _sizes(spec.windows, unit), unit, kinds)
+        booleans = frozenset(name for name, agg in native.items() if _returns_booleans(agg, table))
+        sizes = _sizes(spec.windows, unit)
+        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), sizes, unit, kinds, booleans)
 
     @property
     def layout(self) -> Layout:
@@ -116,13 +123,24 @@ class Definition:
         exact = self.native.commutative and not self.foreign
         return exact and not singly and (words <= _WIDEST_PANE or spec.resolution is not None)
 
-    def inputs_in(self, table: Any) -> record.Record:
-        """Return the inputs of a table in the form that the core reads."""
+    def shapes(self, engine: _core.Keyed) -> list[tuple[str, str, int]]:
+        """Return the forms of the core's results, in which a value of a boolean column is a boolean."""
+        shapes = list(engine.result_shapes)
+        for i, name in enumerate(self.shown):
+            shape, kinds, words = shapes[i]
+            shapes[i] = (shape, "b" + kinds[1:] if name in self.booleans else kinds, words)
+        return shapes
+
+    def inputs_in(self, table: Any, *, strict: bool = False) -> record.Record:
+        """Return the inputs of a table in the form that the core reads.
+
+        `strict` raises for values without a result; otherwise the results of their windows are null.
+        """
         layout = self.layout
         if not layout.reads:
             return (table.num_rows,)
         inputs, _ = record.inputs_of(layout, {name: table.column(name) for name in self.native.columns})
-        return record.record_of(layout, inputs, self.kinds, table.num_rows)
+        return record.record_of(layout, inputs, self.kinds, table.num_rows, strict=strict)
 
 
 def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int], ...]:
@@ -165,7 +183,7 @@ def _is_native(monoid: Monoid, table: Any) -> bool:
             kind = table.schema.field(read.column).type
             if read.form != "number" or _is_number(kind):
                 continue
-            if pa.types.is_decimal(kind) or part.op in (*_ORDERED, *_LISTED):
+            if pa.types.is_decimal(kind) or part.op in (*_ORDERED, *_COUNTED, *_LISTED):
                 return False
     return True
 
@@ -175,8 +193,17 @@ def _is_number(kind: Any) -> bool:
     return bool(is_a.is_integer(kind) or is_a.is_boolean(kind) or is_a.is_floating(kind) or is_a.is_null(kind))
 
 
+def _returns_booleans(monoid: Monoid, table: Any) -> bool:
+    part = monoid.parts[0]
+    if part.op not in (*_ORDERED, *_COUNTED, *_LISTED):
+        return False
+    return bool(arrow.pyarrow().types.is_boolean(table.schema.field(part.inputs[-1].column).type))
+
+
 def _kind(table: Any, read: Read) -> str:
     pa = arrow.pyarrow()
+    if read.form == "hash":
+        require_kind(table, str(read.where), HASHED)
     if read.form in ("hash", "truth", "any"):
         return str(read.form)
     column = table.schema.field(read.where).type
@@ -216,9 +243,11 @@ def _result_type(name: str, monoid: Monoid, table: Any) -> Any:
         return of[monoid.name]
     if monoid.name in _SKETCHES:
         return _sketch_type(monoid)
-    read = table.schema.field(monoid.columns[0]).type
+    read = table.schema.field(monoid.columns[-1]).type  # of a pair (by, value) the value
     if monoid.name in _ORDERED:
         return read
+    if monoid.name in _COUNTED:
+        return pa.struct(list(zip(monoid.parts[0].fields, (read, pa.int64()), strict=True)))
     return pa.list_(read) if monoid.name in ("collect_list", "collect_set", *_LISTED) else None
 
 

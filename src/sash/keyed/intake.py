@@ -62,7 +62,8 @@ class RowIntake:
         """Read a batch, or refuse it."""
         require_types(table, self.schema)
         rows, times, bad = self._readable(table)
-        return Batch(rows, times, self._inputs(rows), Counter(rows_in=table.num_rows) + bad)
+        inputs = self._inputs(rows, strict=self.spec.on_error == "raise")
+        return Batch(rows, times, inputs, Counter(rows_in=table.num_rows) + bad)
 
     def reread(self, table: "pa.Table") -> Batch:
         """Read rows that were read before: all of them have a time."""
@@ -89,11 +90,11 @@ class RowIntake:
             return table, times, counts
         return table.filter(arrow.pyarrow().array(~bad)), np.ascontiguousarray(times[~bad]), counts
 
-    def _inputs(self, table: "pa.Table") -> tuple[Any, Status | None, Any]:
+    def _inputs(self, table: "pa.Table", *, strict: bool = False) -> tuple[Any, Status | None, Any]:
         """Return the ids, the deletes and the aggregated columns."""
         ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
         deletes = None if self.spec.retract is None else self._deletes(table)
-        return ids, deletes, self.definition.inputs_in(table)
+        return ids, deletes, self.definition.inputs_in(table, strict=strict)
 
     def _deletes(self, table: "pa.Table") -> Status:
         column = arrow.evaluated(table, self.spec.retract)

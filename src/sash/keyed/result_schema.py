@@ -76,7 +76,7 @@ def _resolution(spec: Spec) -> dict[str, str] | None:
 def _aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
     pa = arrow.pyarrow()
     types = {name: kind or pa.null() for name, _, kind in definition.foreign}
-    shapes = definition.engine(spec, remembers=False).result_shapes
+    shapes = definition.shapes(definition.engine(spec, remembers=False))
     for i, name in enumerate(definition.shown):
         shape, kinds, _ = shapes[i]
         types[name] = _core_type(shape, kinds, definition.native.parts[i].fields)

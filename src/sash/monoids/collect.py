@@ -13,6 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from sash.equality import same
 from sash.errors import KindError, shown
 from sash.monoid import Monoid
 from sash.monoids.arguments import checked_share, present, real
@@ -118,8 +119,11 @@ class Rope:
                 ahead += (sequence.right, sequence.left)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same values in the same order."""
-        return tuple(self) == tuple(other) if isinstance(other, tuple | Rope) else NotImplemented
+        """Return whether both hold the same values in the same order, where NaN is the same as NaN."""
+        if not isinstance(other, tuple | Rope):
+            return NotImplemented
+        mine, theirs = tuple(self), tuple(other)
+        return mine == theirs or same(mine, theirs)
 
     def __hash__(self) -> int:
         """Return the hash of the tuple of the values."""
@@ -228,6 +232,8 @@ def _interpolated(q: float, state: bytes) -> float | None:
     high = _value(state, rank + 1)
     if low == high:
         return low
+    if math.isinf(high - low) and math.isfinite(low) and math.isfinite(high):  # only the difference is too large
+        return low * (1 - share) + high * share
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
 
 

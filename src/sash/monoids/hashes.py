@@ -2,22 +2,27 @@
 
 import math
 import struct as packing
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sash._core import hash64
+from sash._core import hash64, hash_rows
 from sash.errors import ArgumentError, KindError, shown
-from sash.times import is_integer
+from sash.times import as_datetime64, is_integer
 
 WORD = 2**64 - 1
 _MOST_DIGITS = 4000  # Python itself does not convert much longer ints to text
+_INSTANT = ord("d") << 32  # tells instants from ints
 
 
 def stable_hash(value: Any) -> int:
     """Return a 64-bit hash that depends only on the value: stable across processes, equal for equal numbers.
+
+    Equal instants have equal hashes, whatever their type, unit and time zone. A time without a zone counts as UTC, and
+    a date as its midnight.
 
     >>> stable_hash(2) == stable_hash(2.0) == stable_hash(Decimal(2)), stable_hash("2") == stable_hash(b"2")
     (True, False)
@@ -32,8 +37,8 @@ def stable_hash(value: Any) -> int:
         return hash64(value, ord("b"))
     if isinstance(value, Decimal):
         return _of_decimal(value)
-    if isinstance(value, date) and value == value:  # a datetime is a date, and NaT is not itself
-        return hash64(_on_one_clock(value).isoformat().encode(), ord("d"))
+    if isinstance(value, (date, np.datetime64)) and value == value:  # a datetime is a date, and NaT is not itself
+        return int(hashed_instants(np.asarray([as_datetime64(value)]))[0]) & WORD
     raise KindError(
         f"value must be an int, float, str, bytes, Decimal, date or datetime to be hashed, got {shown(value)}.",
         argument="value",
@@ -80,8 +85,12 @@ def _of_decimal(number: Decimal) -> int:
     return hash64(str(Context(prec=digits).normalize(number)).encode(), ord("f"))
 
 
-def _on_one_clock(moment: date) -> date:
-    """Return an aware datetime in UTC, so that equal instants have equal text, and other dates unchanged."""
-    if isinstance(moment, datetime) and moment.utcoffset() is not None:
-        return moment.astimezone(UTC)
-    return moment
+def hashed_instants(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """Return the hash of each row: of its second and its nanosecond, which do not depend on the unit."""
+    seconds = instants.astype("datetime64[s]")
+    seconds = seconds - (seconds > instants).astype("timedelta64[s]")  # the second that it is in, also before 1970
+    nanoseconds = (instants - seconds).astype("timedelta64[ns]").view(np.int64)
+    hashes = np.empty(len(instants), dtype=np.int64)
+    hash_rows(np.ascontiguousarray(seconds.view(np.int64)), hashes)
+    hash_rows(np.ascontiguousarray(hashes ^ (nanoseconds | _INSTANT)), hashes)
+    return hashes

@@ -1,7 +1,9 @@
 """Moments: variance, skewness, kurtosis, covariance, correlation, regression, and the geometric mean.
 
 States hold the count, the means and the sums of powers of the differences from them. Two states are merged by the
-pairwise formulas of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract two large sums.
+pairwise formulas of Chan, Golub and LeVeque (1979) and Pébay (2008), which never subtract two large sums. A mean is
+stored as its difference from one of the values, the origin: rounding is then relative to the spread of the values and
+not to their distance from zero.
 """
 
 import math
@@ -12,29 +14,31 @@ from sash.errors import ArgumentError, shown
 from sash.monoid import Input, Monoid, Part
 from sash.monoids.arguments import add_all, checked_int, named, real, real_pair
 
-_Moments = tuple[int, float, float, float, float]  # n, mean, and the sums of squares, cubes and fourth powers
+_FORM = "2"  # of states; those of the first had no origin
+_Spread = tuple[int, float, float, float]  # n, origin, mean from there, and the sum of squares
+_Moments = tuple[int, float, float, float, float, float]  # the same with the sums of cubes and fourth powers
 
 # --- variance -------------------------------------------------------------------------------------
 
 
-def _alone(value: Any) -> tuple[int, float, float]:
+def _alone(value: Any) -> _Spread:
     number = real(value)
-    return 1, number, number - number  # NaN if it is not finite, and so is every sum that includes it
+    return 1, number, 0.0, number - number  # NaN if it is not finite, and so is every sum that includes it
 
 
-def _merged(a: tuple[int, float, float], b: tuple[int, float, float]) -> tuple[int, float, float]:
+def _merged(a: _Spread, b: _Spread) -> _Spread:
     if not a[0] or not b[0]:
         return a if a[0] else b
-    n, d = a[0] + b[0], b[1] - a[1]
-    return n, a[1] + d * (b[0] / n), a[2] + b[2] + d * d * (a[0] * b[0] / n)
+    n, d = a[0] + b[0], (b[1] - a[1]) + (b[2] - a[2])
+    return n, a[1], a[2] + d * (b[0] / n), a[3] + b[3] + d * d * (a[0] * b[0] / n)
 
 
-def _variance_of(ddof: int, state: tuple[int, float, float]) -> float | None:
-    n, _, squares = state
+def _variance_of(ddof: int, state: _Spread) -> float | None:
+    n, _, _, squares = state
     return squares / (n - ddof) if n > ddof else None
 
 
-def _deviation_of(ddof: int, state: tuple[int, float, float]) -> float | None:
+def _deviation_of(ddof: int, state: _Spread) -> float | None:
     variance = _variance_of(ddof, state)
     return None if variance is None else math.sqrt(variance)
 
@@ -43,13 +47,14 @@ def _spread(name: str, column: str | None, ddof: int) -> Monoid:
     ddof = checked_int("ddof", ddof, 0)
     rooted = name == "std"
     return Monoid(
-        identity=(0, 0.0, 0.0),
+        identity=(0, 0.0, 0.0, 0.0),
         combine=_merged,
         lift=_alone,
         lower=partial(_deviation_of if rooted else _variance_of, ddof),
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         column=column,
         arguments=(("ddof", ddof),),
         parts=(Part("variance", (Input(column, "float"),), (ddof, int(rooted))),),
@@ -75,15 +80,15 @@ def std(column: str | None = None, *, ddof: int = 1) -> Monoid:
 
 
 def _alone_to_fourth(value: Any) -> _Moments:
-    n, mean, squares = _alone(value)
-    return n, mean, squares, squares, squares
+    n, origin, mean, squares = _alone(value)
+    return n, origin, mean, squares, squares, squares
 
 
 def _merged_to_fourth(a: _Moments, b: _Moments) -> _Moments:
     if not a[0] or not b[0]:
         return a if a[0] else b
-    (na, mean_a, a2, a3, a4), (nb, mean_b, b2, b3, b4) = a, b
-    n, d = na + nb, mean_b - mean_a
+    (na, origin_a, mean_a, a2, a3, a4), (nb, origin_b, mean_b, b2, b3, b4) = a, b
+    n, d = na + nb, (origin_b - origin_a) + (mean_b - mean_a)
     p, q = na / n, nb / n
     between = d * d * (na * q)  # the contribution of the distance between the means
     squares = a2 + b2 + between
@@ -95,11 +100,11 @@ def _merged_to_fourth(a: _Moments, b: _Moments) -> _Moments:
         + 6.0 * d * d * (p * p * b2 + q * q * a2)
         + 4.0 * d * (p * b3 - q * a3)
     )
-    return n, mean_a + d * q, squares, cubes, fourths
+    return n, origin_a, mean_a + d * q, squares, cubes, fourths
 
 
 def _skewness_of(state: _Moments) -> float | None:
-    n, _, squares, cubes, _ = state
+    n, _, _, squares, cubes, _ = state
     if not n:
         return None
     m2, m3 = squares / n, cubes / n
@@ -108,7 +113,7 @@ def _skewness_of(state: _Moments) -> float | None:
 
 
 def _kurtosis_of(state: _Moments) -> float | None:
-    n, _, squares, _, fourths = state
+    n, _, _, squares, _, fourths = state
     if not n:
         return None
     m2, m4 = squares / n, fourths / n
@@ -133,13 +138,14 @@ def kurtosis(column: str | None = None) -> Monoid:
 
 def _shape(name: str, lower: Any, column: str | None) -> Monoid:
     return Monoid(
-        identity=(0, 0.0, 0.0, 0.0, 0.0),
+        identity=(0, 0.0, 0.0, 0.0, 0.0, 0.0),
         combine=_merged_to_fourth,
         lift=_alone_to_fourth,
         lower=lower,
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         column=column,
         parts=(Part(name, (Input(column, "float"),)),),
     )
@@ -150,6 +156,8 @@ def _shape(name: str, lower: Any, column: str | None) -> Monoid:
 
 class _Joint(NamedTuple):
     n: int
+    origin_x: float
+    origin_y: float
     mean_x: float
     mean_y: float
     xx: float
@@ -166,16 +174,19 @@ class Regression(NamedTuple):
 
 def _alone_joint(value: Any) -> _Joint:
     x, y = real_pair("x, y", value)
-    return _Joint(1, x, y, x - x, y - y, (x - x) + (y - y))  # as in _alone
+    return _Joint(1, x, y, 0.0, 0.0, x - x, y - y, (x - x) + (y - y))  # as in _alone
 
 
 def _merged_joint(a: _Joint, b: _Joint) -> _Joint:
     if not a.n or not b.n:
         return a if a.n else b
-    n, dx, dy = a.n + b.n, b.mean_x - a.mean_x, b.mean_y - a.mean_y
-    q = b.n / n
+    n, q = a.n + b.n, b.n / (a.n + b.n)
+    dx = (b.origin_x - a.origin_x) + (b.mean_x - a.mean_x)
+    dy = (b.origin_y - a.origin_y) + (b.mean_y - a.mean_y)
     return _Joint(
         n,
+        a.origin_x,
+        a.origin_y,
         a.mean_x + dx * q,
         a.mean_y + dy * q,
         a.xx + b.xx + dx * dx * (a.n * q),
@@ -201,18 +212,19 @@ def _line_of(state: _Joint) -> Regression | None:
     if state.n < 2:
         return None
     slope = state.xy / state.xx if state.xx != 0.0 else math.nan
-    return Regression(slope, state.mean_y - slope * state.mean_x)
+    return Regression(slope, (state.origin_y + state.mean_y) - slope * (state.origin_x + state.mean_x))
 
 
 def _joint(name: str, lower: Any, x: str | None, y: str | None, ddof: int | None = None) -> Monoid:
     return Monoid(
-        identity=_Joint(0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        identity=_Joint(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         combine=_merged_joint,
         lift=_alone_joint,
         lower=lower,
         commutative=True,
         exact=False,
         name=name,
+        version=_FORM,
         arguments=named(x=x, y=y) + (() if ddof is None else (("ddof", ddof),)),
         parts=(
             Part(

@@ -43,6 +43,32 @@ class Bloom:
         self.bits = bits
         self.hashes = hashes
 
+    @classmethod
+    def from_bytes(cls, data: bytes, monoid: Monoid | None = None) -> "Bloom":
+        """Return the filter whose bytes a table has in its column of a bloom aggregate.
+
+        `monoid` is that aggregate, if it has a `capacity`.
+
+        >>> from sash import monoids, rolling
+        >>> seen = monoids.bloom("user", capacity=1000)
+        >>> table = rolling({"ts": [1, 2], "user": ["anna", "otto"]}, time="ts", windows=[5], aggs={"seen": seen})
+        >>> "anna" in monoids.Bloom.from_bytes(table["seen_5"][1].as_py(), seen)
+        True
+        """
+        monoid = bloom() if monoid is None else monoid
+        empty = monoid.empty() if isinstance(monoid, Monoid) else None  # type: ignore[redundant-expr]
+        if not isinstance(empty, Bloom):
+            raise KindError(f"monoid must be a bloom, got {shown(monoid)}.", argument="monoid")
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise KindError(f"data must be bytes, got {shown(data)}.", argument="data")
+        if len(data) != len(empty.bits):
+            raise ArgumentError(
+                f"data must have the {len(empty.bits)} bytes of a filter of {monoid!r}, got {len(data)}; "
+                f"pass the aggregate as monoid=.",
+                argument="data",
+            )
+        return cls(bytes(data), empty.hashes)
+
     @property
     def size(self) -> int:
         """The number of bits."""
@@ -100,6 +126,8 @@ def _dimensions(capacity: int, error: float) -> tuple[int, int]:
 
 def bloom(column: str | None = None, *, capacity: int | None = None, error: float | None = None) -> Monoid:
     """Bloom filter, which supports `value in result`; an empty filter if empty.
+
+    In a table it is a column of bytes, which `Bloom.from_bytes` reads.
 
     With `capacity` it is sized for a false positive rate of `error` (0.01 by default) at that many distinct values.
     Without, it has 2**14 bits and 4 hashes: a false positive rate below 1 in 200 up to about 1,200 distinct values.

@@ -39,6 +39,8 @@ def span(start: Any, stop: Any) -> float:
 
 
 def _seconds(difference: Any) -> float:
+    if hasattr(difference, "to_timedelta64"):  # of pandas, whose total_seconds() leaves out nanoseconds
+        difference = difference.to_timedelta64()
     if isinstance(difference, timedelta):
         return difference.total_seconds()
     return float(difference / _SECOND) if isinstance(difference, np.timedelta64) else float(difference)

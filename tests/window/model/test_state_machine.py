@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from oracles.window import Oracle
-from sash import OutOfOrderError, UnsupportedError, Window
+from sash import KindError, OutOfOrderError, SlideError, UnsupportedError, Window
 from support.cases import CONCAT, INT, MONOIDS, TIMES, MonoidCase, TimeKind
 from support.structures import STRUCTURES, Structure
 
@@ -109,6 +109,52 @@ class WindowMachine(RuleBasedStateMachine):
         times, values = [self.time(i) for i in indices], [self.value(data) for _ in indices]
         with pytest.raises(OutOfOrderError):
             self.window.insert_many([*times, time], [*values, value])
+
+    @precondition(lambda self: self.structure.in_order)
+    @rule(data=st.data(), places=PLACES, back=st.integers(1, 5), length=st.integers(1, 6))
+    def slide_out_of_order(self, data: st.DataObject, places: list[int], back: int, length: int) -> None:
+        """A slide stops at a refused time, whose round leaves no trace; with at="end" the whole call leaves none."""
+        times, values = self.batch(data, places)
+        at = data.draw(st.integers(0, len(times)))
+        times.insert(at, self.time(self.newest - back))
+        values.insert(at, self.value(data))
+        by_size = self.kind.span is not None and data.draw(st.booleans())
+        limit = {"size": self.kind.span(length)} if by_size else {"count": length}
+        order = times if self.oracle.newest is None else [self.oracle.newest, *times]
+        if order != sorted(order):
+            with pytest.raises(SlideError):
+                self.window.slide(times, values, **limit, at="end")
+            agree(self.window, self.oracle)
+        expected = []
+        for time, value in zip(times, values, strict=True):
+            ahead = self.oracle.copy()
+            results = ahead.slide([time], [value], **limit)
+            if time != ahead.newest:  # not before what stays of the window when the oldest has left
+                break
+            self.oracle, expected = ahead, expected + results
+        if len(expected) == len(times):
+            assert plain(self.window.slide(times, values, **limit)) == expected
+            return
+        with pytest.raises(SlideError) as caught:
+            self.window.slide(*self.columns(data, times, values), **limit)
+        assert caught.value.index == len(expected) and plain(caught.value.results) == expected
+
+    @precondition(lambda self: self.window.monoid.built_in and self.case.name != "count")
+    @rule(data=st.data(), places=PLACES, length=st.integers(1, 6))
+    def refused_value(self, data: st.DataObject, places: list[int], length: int) -> None:
+        """A null is refused, alone and behind good rows, in every call; the invariant then finds nothing changed."""
+        newest = self.newest
+        times, values = self.batch(data, [*places, 95])
+        self.newest = newest
+        values[-1] = None
+        for call in (
+            lambda: self.window.insert(times[-1], None),
+            lambda: self.window.insert_many(times, values),
+            lambda: self.window.slide(times, values, count=length),
+            lambda: self.window.slide(times, values, count=length, at="end"),
+        ):
+            with pytest.raises(KindError):
+                call()
 
     @rule(place=PLACE)
     def evict(self, place: int) -> None:
