@@ -144,6 +144,34 @@ def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
+def test_a_checkpoint_that_is_older_than_the_target_is_refused(spark, tmp_path, name):
+    """Its next micro-batches have new rows under old numbers; to skip them as repetitions would lose them."""
+    sink = upsert(tmp_path / name, **COUNTS, **({} if name == "t" else {"table": "totals"}))
+
+    def put(k, number):
+        sink(spark.createDataFrame([(k, 1)], "k int, revision long"), number)
+
+    def held():
+        if name == "t":
+            return set(upserted_table(tmp_path / "t")["k"].to_pylist())
+        with closing(sqlite3.connect(tmp_path / name)) as database:
+            return {k for (k,) in database.execute("SELECT k FROM totals")}
+
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "query")
+    try:
+        put(1, 3)
+        put(2, 3)
+        assert held() == {1}  # the last one, repeated
+        with pytest.raises(ArgumentError, match=r"The checkpoint is older than the target .* at micro-batch 2,"):
+            put(3, 2)
+        assert held() == {1}
+        put(4, 4)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    assert held() == {1, 4}
+
+
+@pytest.mark.parametrize("name", ["t", "t.sqlite"])
 def test_a_query_that_restarts_revisions_is_refused_the_target_of_another(spark, tmp_path, name):
     """Its first revisions would lose against the old ones in silence; shared=True takes that on."""
     options = {} if name == "t" else {"table": "totals"}

@@ -25,6 +25,7 @@ from sash.spark.upserts.dialect import Transaction, identities, quoted
 from sash.spark.upserts.manifest import Definition
 from sash.spark.upserts.target import (
     Place,
+    is_repetition,
     query_id,
     require_columns,
     require_own_query,
@@ -169,7 +170,7 @@ class DatabaseUpsert:
         )
         last = dict(found)
         require_own_query(last, query, self.definition, self._place, self.shared)
-        if query is not None and last.get(query, -1) >= batch_id:
+        if is_repetition(last, query, batch_id, self._place):
             return
         for row in pieces.select("piece").toLocalIterator():
             table = pyarrow().ipc.open_stream(row.piece).read_all()

@@ -19,6 +19,7 @@ from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.manifest import Definition, File, Manifest
 from sash.spark.upserts.target import (
     Place,
+    is_repetition,
     query_id,
     require_columns,
     require_own_query,
@@ -82,7 +83,7 @@ class ParquetUpsert:
             # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
             # commits, and only a job over all rows commits it.
             touched, query = _touched(rows)
-            if not touched or _was_written(manifest, query, batch_id):
+            if not touched or is_repetition(manifest.queries, query, batch_id, self._place):
                 return
             require_own_query(manifest.queries, query, manifest.definition, self._place, self.shared)
             written = self._write(rows, manifest, touched)
@@ -207,7 +208,3 @@ def _close(writer: "pq.ParquetWriter | None", files: list[tuple[str, str]]) -> N
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _was_written(manifest: Manifest, query: str | None, batch_id: int) -> bool:
-    return query is not None and manifest.queries.get(query, -1) >= batch_id

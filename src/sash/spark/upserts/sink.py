@@ -5,8 +5,9 @@ revision of an identity is kept. One with `deleted` is kept as a tombstone, whic
 comes later cannot bring the row back. Tombstones are kept forever, as the rows of the table are.
 
 A micro-batch is written once. Spark repeats the last one after a failure; the manifest has the id of its query and its
-number, so the repetition is skipped. Where Spark does not report the id (Spark Connect, calls outside a stream), the
-repetition gives the same rows, because the greatest revision wins again.
+number, so the repetition is skipped. A smaller number means that the checkpoint is older than the target, and raises an
+error: nothing is written. Where Spark does not report the id (Spark Connect, calls outside a stream), neither is
+noticed, and a repetition gives the same rows, because the greatest revision wins again.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Checks that both kinds of upsert target share: of the rows, and of the query that writes them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark import TaskContext
@@ -39,6 +39,23 @@ def require_own_query(
         f"use a new {target.argument}, or shared=True if the revisions belong together.",
         argument=target.argument,
     )
+
+
+def is_repetition(last: Mapping[str, int], query: str | None, batch_id: int, target: Place) -> bool:
+    """Return whether a micro-batch is the last one that a query wrote; raise if it is older.
+
+    Spark repeats only its last micro-batch. An older number means that the checkpoint was set back: the rows of that
+    micro-batch need not be those that were written under its number, and skipping them would lose them.
+    """
+    written = -1 if query is None else last.get(query, -1)
+    if batch_id < written:
+        raise ArgumentError(
+            f"The checkpoint is older than the {target}: the query is at micro-batch {batch_id}, and the "
+            f"{target.argument} has rows of micro-batch {written}; restore the checkpoint or the {target.argument} so "
+            f"that both are of the same time, or start with a new checkpoint and a new {target.argument}.",
+            argument=target.argument,
+        )
+    return batch_id == written
 
 
 def require_same(definition: Definition, stored: Definition, target: Place, *, buckets: bool = True) -> None:
