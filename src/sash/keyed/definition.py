@@ -27,11 +27,12 @@ class Definition:
 
     names: tuple[str, ...]
     native: Monoid  # a struct of those that the core runs, or of a count that nobody sees
-    shown: tuple[str, ...]  # of its fields
+    shown: tuple[str, ...]  # of its fields; those of a struct are named `struct.field`
     foreign: tuple[tuple[str, Monoid, Any], ...]  # those that Python runs, with the types of their results
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
+    structs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # fields of the aggregates that are structs
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
@@ -40,11 +41,13 @@ class Definition:
         unit = arrow.unit_of(table, spec.time)
         require_monoids(spec.aggs)
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
-        native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
-        other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
+        aggs, structs = _without_structs(spec.aggs)
+        native = {name: agg for name, agg in aggs.items() if _is_native(agg, table)}
+        other = [(name, agg, _result_type(name, agg, table)) for name, agg in aggs.items() if name not in native]
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
-        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), _sizes(spec.windows, unit), unit, kinds)
+        windows = _sizes(spec.windows, unit)
+        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), windows, unit, kinds, structs)
 
     @property
     def layout(self) -> Layout:
@@ -153,6 +156,22 @@ def require_monoids(aggs: Any) -> None:
                 argument="aggs",
                 column=name,
             )
+
+
+def _without_structs(aggs: dict[str, Monoid]) -> tuple[dict[str, Monoid], dict[str, tuple[str, ...]]]:
+    """Return the aggregates with the fields of structs in place of the structs, and the fields of each struct."""
+    structs = {name: dict(agg.arguments) for name, agg in aggs.items() if agg.built_in and agg.name == "struct"}
+    plain = {name: agg for name, agg in aggs.items() if name not in structs}
+    for name, fields in structs.items():
+        for inner, agg in fields.items():
+            if f"{name}.{inner}" in plain:
+                raise ArgumentError(
+                    f"aggs must have other names: {name}.{inner} is also a field of {name}.",
+                    argument="aggs",
+                    column=f"{name}.{inner}",
+                )
+            plain[f"{name}.{inner}"] = agg
+    return plain, {name: tuple(fields) for name, fields in structs.items()}
 
 
 def _is_native(monoid: Monoid, table: Any) -> bool:
