@@ -4,10 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructType
 
 from sash.errors import ArgumentError, KindError, shown
+from sash.spark.columns import column
 from sash.spark.upserts.manifest import Definition
+
+LATE = "late"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,29 @@ def is_repetition(last: Mapping[str, int], query: str | None, batch_id: int, tar
             argument=target.argument,
         )
     return batch_id == written
+
+
+def without_late(rows: DataFrame, late: str | None) -> DataFrame:
+    """Return the rows that an upsert takes: with "drop" those that are not late, without the column that says so."""
+    return rows.filter(~F.coalesce(column(LATE), F.lit(False))).drop(LATE) if late == "drop" else rows
+
+
+def require_late_decided(late: str | None, schema: StructType) -> None:
+    """Raise if the rows may include late ones, which have the identity of a result but no values, by oversight."""
+    kind = schema[LATE].dataType.simpleString() if LATE in schema.names else "none"
+    if late is None and kind == "boolean":
+        raise ArgumentError(
+            f"late must be 'drop', to leave out the rows that `rolling` marks in the column {LATE}, or 'keep' if it is "
+            "a column of yours, got None.",
+            argument="late",
+            column=LATE,
+        )
+    if late == "drop" and kind != "boolean":
+        raise KindError(
+            f"late must be omitted unless the rows have a column {LATE} of booleans, which is {kind}.",
+            argument="late",
+            column=LATE,
+        )
 
 
 def require_same(definition: Definition, stored: Definition, target: Place, *, buckets: bool = True) -> None:
