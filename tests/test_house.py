@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "sash"
 # From the bottom up: a group of modules imports from itself and from lower layers, never from another group of its own
 # layer. A package is one module with all its files, `_core` is the compiled core, `__init__` is what `sash` exports.
 LAYERS: list[dict[str, tuple[str, ...]]] = [
-    {"base": ("errors", "_core", "times", "durations", "formatting", "plot_style", "equality")},
+    {"base": ("errors", "_core", "times", "durations", "locations", "formatting", "plot_style", "equality")},
     {"monoids": ("numba_compile", "monoid", "monoids", "serialize")},
     {"inputs": ("inputs",)},
     {"window": ("window",), "keyed": ("keyed",)},

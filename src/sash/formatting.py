@@ -34,11 +34,11 @@ def size(number: float) -> str:
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units.
 
-    >>> [duration(s) for s in (0.25, 42, 90, 7_260, 200_000)]
-    ['0.25 s', '42 s', '1 min 30 s', '2 h 1 min', '2 d 7 h']
+    >>> [duration(s) for s in (2.3e-05, 0.25, 42, 90, 7_260, 200_000)]
+    ['0 s', '0.25 s', '42 s', '1 min 30 s', '2 h 1 min', '2 d 7 h']
     """
     if seconds < 10:
-        return f"{seconds:.2g} s"
+        return f"{round(seconds, 3):.2g} s"
     whole = round(seconds)
     for unit, length, less, small in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= length:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import sash
 from sash import monoids, rolling
 from sash.cli.app import app
+from sash.cli.exit_codes import interruptible
 from sash.durations import nanoseconds
 from sash.errors import ArgumentError
 from sash.pipeline.config.starter import STARTER
@@ -106,10 +107,11 @@ def test_new_writes_a_file_that_passes_its_check_and_runs(spark, here):
     assert (here / "pipeline.toml").read_text() == STARTER
     checked = command("check")
     assert checked.exit_code == 0, checked.output
-    ran = command("run", "pipeline.toml", "--once", "--set", "source.options.rows=3000")
+    small = ["--set", "source.options.rows=8000", "--set", "source.options.rows_per_batch=2000"]
+    ran = command("run", "pipeline.toml", "--once", *small)
     assert ran.exit_code == 0, ran.output
-    assert re.search(r"^batch 0 \| 3,000 rows in .* 0 late \| ", ran.output, re.MULTILINE)
-    assert "payments: done after" in ran.output
+    assert re.search(r"^batch 0 \| 2,000 rows in .* 0 late \| ", ran.output, re.MULTILINE)
+    assert re.search(r"payments: done after .*: 8,000 rows in, .* [1-9]\d* revised\), [1-9]\d* late, ", ran.output)
     assert upserted_table("out/results").num_rows > 0
 
 
@@ -144,6 +146,36 @@ def test_check_shows_the_steps_the_columns_and_the_state(here):
         assert line in checked.output
     assert re.search(r"^total_20m +bigint", checked.output, re.MULTILINE)
     assert not (here / "out").exists()
+
+
+@pytest.mark.usefixtures("spark")
+def test_check_refuses_sinks_that_cannot_be_written_and_warns_of_merged_events(here):
+    """What `run` would only find after it has started Spark, or would do without a word."""
+    (here / "pipeline.toml").write_text(PAYMENTS)
+    unknown = command("check", "--set", "sink.format=postgres", "--set", "sink.options={}")
+    assert unknown.exit_code == 2
+    assert "sink.format: Failed to find the data source: postgres" in unknown.output
+    batch_only = command("check", "--set", "sink.format=jdbc", "--set", "sink.options={}")
+    assert batch_only.exit_code == 2
+    assert "sink.format: must be a format that Spark can write a stream to, got 'jdbc'" in batch_only.output
+    for sink in ("console", "parquet", "json", "noop"):
+        assert command("check", "--set", f"sink.format={sink}", "--set", "sink.options={}").exit_code == 0, sink
+    (here / "events.toml").write_text(PAYMENTS.replace('every = "1 minute"\n', ""))
+    merged = "warning: events.toml:15: rolling.id: missing; rows with equal card, ts are stored as one result"
+    assert merged in command("check", "events.toml").output
+    assert "warning" not in command("check", "events.toml", "--set", "rolling.id=id").output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_stops_and_the_second_interrupts(number):
+    """A service manager sends SIGTERM, a person Ctrl-C; the handlers of before are restored."""
+    before = signal.getsignal(number)
+    with interruptible() as stop:
+        signal.raise_signal(number)
+        assert stop.is_set() and stop.code == 128 + number
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) == before
 
 
 def test_mistakes_are_reported_with_their_lines_before_spark_starts(here):
@@ -231,8 +263,8 @@ def test_a_sink_that_cannot_be_written_is_reported_in_a_sentence(here, mode):
     assert "Traceback" not in told.output and "\tat " not in told.output
 
 
-def test_ctrl_c_stops_and_the_same_command_resumes(here):
-    """In separate processes: the first is interrupted, the second resumes, and the results are right."""
+def test_sigterm_stops_and_the_same_command_resumes(here):
+    """In separate processes: the first is terminated, the second resumes, and the results are right."""
     (here / "pipeline.toml").write_text(
         PAYMENTS.replace("2_500", "2_000").replace("rate = 20", "rate = 20\nspeed = 50")
     )
@@ -243,10 +275,10 @@ def test_ctrl_c_stops_and_the_same_command_resumes(here):
     while not any(line.startswith("batch ") for line in lines):
         lines.append(first.stdout.readline())
         assert lines[-1], "".join(lines)
-    first.send_signal(signal.SIGINT)
+    first.send_signal(signal.SIGTERM)
     rest, _ = first.communicate(timeout=PATIENCE)
     said = "".join(lines) + rest
-    assert first.returncode == 130, said
+    assert first.returncode == 143, said
     assert "payments: stopped after" in said
     assert "Stopped cleanly. To resume: sash run pipeline.toml" in said
     second = subprocess.run([*SASH, "run", "--once"], capture_output=True, text=True, env=environment(), check=False)

@@ -357,3 +357,20 @@ def test_sorted_and_shuffled_agree():
     for name in in_order.column_names:
         rows = zip(in_order[name].to_pylist(), shuffled[name].to_pylist(), strict=True)
         assert all(agree(one, other) for one, other in rows), name
+
+
+@pytest.mark.parametrize("more", [{}, {"every": "15m"}])
+def test_a_struct_has_the_results_of_its_fields(more):
+    """Native and in Python, with nulls, per row and per boundary; a field is what the aggregate alone is."""
+    inner = {**aggs("n", "s", "top"), "all": monoids.collect_list("x"), "latest": monoids.last("k")}
+    table = events(3)
+    options = {"keys": "k", "time": "t", "windows": WINDOWS, **more}
+    alone = sash.rolling(table, aggs=inner, **options)
+    both = sash.rolling(table, aggs={"both": monoids.struct(**inner), "m": monoids.count("x")}, **options)
+    for size in WINDOWS:
+        column = both[f"both_{size}"]
+        assert [field.name for field in column.type] == list(inner)
+        for name in inner:
+            assert column.combine_chunks().field(name).to_pylist() == alone[f"{name}_{size}"].to_pylist()
+    with pytest.raises(SashError, match=r"aggs must have other names: both\.n is also a field of both"):
+        sash.rolling(table, aggs={"both": monoids.struct(**inner), "both.n": monoids.count()}, **options)

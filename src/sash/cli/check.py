@@ -40,19 +40,24 @@ def check(
     """
     ready()
     pipeline = pipeline_of(file, mode, sets)
-    from sash.pipeline.run.dataframes import frames_of
-    from sash.pipeline.run.sinks import upsert_of
+    from sash.pipeline.run import sinks
+    from sash.pipeline.run.checkpoint import checkpoint_of
+    from sash.pipeline.run.dataframes import frames_of, require_own_checkpoint
     from sash.pipeline.run.spark_session import session_of
 
     streaming = pipeline.mode != "batch"
-    frames = frames_of(pipeline, session_of(pipeline, quiet=not traceback), streaming=streaming)
-    if pipeline.sink.format == "upsert":
-        upsert_of(pipeline, frames.results)
+    spark = session_of(pipeline, quiet=not traceback)
+    frames = frames_of(pipeline, spark, streaming=streaming)
+    sinks.check(pipeline, frames.results)
+    if streaming:
+        require_own_checkpoint(pipeline, frames, checkpoint_of(pipeline, spark))
     console = Console(highlight=False)
     console.print(_steps(pipeline, frames))
     console.print(_columns(frames.results.schema))
     if streaming:
         _state(console, pipeline, frames, rows_per_second, keys)
+    for warning in pipeline.warnings:
+        console.print(f"warning: {warning}", markup=False, soft_wrap=True)
     console.print(f"{file} is valid.", markup=False)
 
 

@@ -1,4 +1,4 @@
-"""Exit codes: 0 done, 1 failed while running, 2 mistake in the file or the arguments, 130 interrupted."""
+"""Exit codes: 0 done, 1 failed, 2 mistake in the file or the arguments, 130 interrupted, 143 terminated."""
 
 import signal
 import threading
@@ -34,21 +34,29 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@contextmanager
-def interruptible() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C sets; a second one raises KeyboardInterrupt."""
-    stop = threading.Event()
+class Stop(threading.Event):
+    """An event that the first Ctrl-C or SIGTERM sets, and the exit code for it."""
 
-    def interrupted(*_: Any) -> None:
+    code = INTERRUPTED
+
+
+@contextmanager
+def interruptible() -> Iterator[Stop]:
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt."""
+    stop = Stop()
+
+    def interrupted(number: int, _: Any) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
+        stop.code = 128 + number  # as a shell counts them
         stop.set()
 
     if threading.current_thread() is not threading.main_thread():  # Python handles signals in the main thread only
         yield stop
         return
-    before = signal.signal(signal.SIGINT, interrupted)
+    before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

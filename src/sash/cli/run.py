@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from sash.cli.environment import ready
-from sash.cli.exit_codes import INTERRUPTED, interruptible
+from sash.cli.exit_codes import interruptible
 from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.cli.view import View
 from sash.durations import name_of
@@ -25,14 +25,17 @@ def run(
 ) -> None:
     """Run a pipeline file, as a stream or as a batch.
 
-    Ctrl-C stops after the current micro-batch; run the same command to resume. A second Ctrl-C stops immediately, which
-    is safe too. Exit codes: 0 done, 1 failed while running, 2 mistake in the file, 130 interrupted.
+    Ctrl-C and SIGTERM stop after the current micro-batch; run the same command to resume. A second one stops
+    immediately, which is safe too. Exit codes: 0 done, 1 failed while running, 2 mistake in the file, 130 interrupted,
+    143 terminated.
     """
     ready()
     pipeline = pipeline_of(file, mode, sets, once=once)
     from sash.pipeline.run.run import run as run_pipeline
     from sash.pipeline.run.spark_session import session_of
 
+    for warning in pipeline.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     console = Console(highlight=False)
     # The output of the console sink would be mixed up with a panel that is redrawn.
     live = console.is_terminal and not plain and pipeline.sink.format != "console"
@@ -44,7 +47,7 @@ def run(
         command = shlex.join(["sash", "run", *_arguments(file, once, mode, sets)])
         advice = "Cancelled. To start over" if pipeline.mode == "batch" else "Stopped cleanly. To resume"
         console.print(f"{advice}: {command}", markup=False, soft_wrap=True)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(stop.code)
 
 
 def plotted(pipeline: Pipeline) -> str:

@@ -91,12 +91,20 @@ class Answers:
         for agg in self.definition.names:
             for window, (size, _) in enumerate(self.definition.windows):
                 name = f"{agg}_{size}"
-                if (agg, window) in self.others:
-                    columns[name] = self._other(agg, window, name, keep, on_error, counts)
-                else:
-                    part = self.definition.shown.index(agg)
-                    columns[name] = self._column(part, self.rooms[window], keep, name, on_error, counts)
+                columns[name] = self._aggregate(agg, window, name, keep, on_error, counts)
         return columns, counts
+
+    def _aggregate(
+        self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str, counts: Counter[str]
+    ) -> Any:
+        fields = self.definition.structs.get(agg)
+        if fields is not None:
+            pa = arrow.pyarrow()
+            inner = [self._aggregate(f"{agg}.{one}", window, name, keep, on_error, counts) for one in fields]
+            return pa.StructArray.from_arrays([_whole(one) for one in inner], list(fields))
+        if (agg, window) in self.others:
+            return self._other(agg, window, name, keep, on_error, counts)
+        return self._column(self.definition.shown.index(agg), self.rooms[window], keep, name, on_error, counts)
 
     # --- of Python
 
@@ -247,3 +255,7 @@ def _sorted(values: Any) -> Sequence[Any]:
         return sorted(values)
     except TypeError:
         return list(values)
+
+
+def _whole(column: Any) -> Any:
+    return column if isinstance(column, arrow.pyarrow().Array) else arrow.one_array(column)

@@ -29,12 +29,13 @@ class Definition:
 
     names: tuple[str, ...]
     native: Monoid  # a struct of those that the core runs, or of a count that nobody sees
-    shown: tuple[str, ...]  # of its fields
+    shown: tuple[str, ...]  # of its fields; those of a struct are named `struct.field`
     foreign: tuple[tuple[str, Monoid, Any], ...]  # those that Python runs, with the types of their results
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
     booleans: frozenset[str] = frozenset()  # fields of `native` that return a value of a boolean column
+    structs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # fields of the aggregates that are structs
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
@@ -43,15 +44,16 @@ class Definition:
         unit = arrow.unit_of(table, spec.time)
         require_monoids(spec.aggs)
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
-        native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
-        other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
+        aggs, structs = _without_structs(spec.aggs)
+        native = {name: agg for name, agg in aggs.items() if _is_native(agg, table)}
+        other = [(name, agg, _result_type(name, agg, table)) for name, agg in aggs.items() if name not in native]
         for _, agg, _ in other:
             require_input_types(agg, table)
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
         booleans = frozenset(name for name, agg in native.items() if _returns_booleans(agg, table))
         sizes = _sizes(spec.windows, unit)
-        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), sizes, unit, kinds, booleans)
+        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), sizes, unit, kinds, booleans, structs)
 
     @property
     def layout(self) -> Layout:
@@ -171,6 +173,22 @@ def require_monoids(aggs: Any) -> None:
                 argument="aggs",
                 column=name,
             )
+
+
+def _without_structs(aggs: dict[str, Monoid]) -> tuple[dict[str, Monoid], dict[str, tuple[str, ...]]]:
+    """Return the aggregates with the fields of structs in place of the structs, and the fields of each struct."""
+    structs = {name: dict(agg.arguments) for name, agg in aggs.items() if agg.built_in and agg.name == "struct"}
+    plain = {name: agg for name, agg in aggs.items() if name not in structs}
+    for name, fields in structs.items():
+        for inner, agg in fields.items():
+            if f"{name}.{inner}" in plain:
+                raise ArgumentError(
+                    f"aggs must have other names: {name}.{inner} is also a field of {name}.",
+                    argument="aggs",
+                    column=f"{name}.{inner}",
+                )
+            plain[f"{name}.{inner}"] = agg
+    return plain, {name: tuple(fields) for name, fields in structs.items()}
 
 
 def _is_native(monoid: Monoid, table: Any) -> bool:

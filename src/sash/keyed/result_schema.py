@@ -80,6 +80,8 @@ def _aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
     for i, name in enumerate(definition.shown):
         shape, kinds, _ = shapes[i]
         types[name] = _core_type(shape, kinds, definition.native.parts[i].fields)
+    for name, inner in definition.structs.items():
+        types[name] = pa.struct([(one, types[f"{name}.{one}"]) for one in inner])
     return [pa.field(f"{name}_{size}", types[name]) for name in definition.names for size, _ in definition.windows]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
 
-_CHOICES = {
+CHOICES = {
     "emit": ("arrival", "final", "update"),
     "late": ("drop", "emit"),
     "on_error": ("null", "raise"),
@@ -45,7 +45,7 @@ class Spec:
         sliding = words.get("every") is not None
         defaults = {"emit": "final" if sliding else "arrival", "closed": "left" if sliding else "right"}
         words |= {name: default for name, default in defaults.items() if words.get(name) is None}
-        for name, known in _CHOICES.items():
+        for name, known in CHOICES.items():
             if name in words and words[name] not in known:
                 raise ArgumentError(
                     f"{name} must be one of {', '.join(known)}, got {shown(words[name])}.",

@@ -101,6 +101,16 @@ def test_a_file_is_read():
     assert pipeline.view.column == "total_1h"
 
 
+def test_an_upsert_of_events_without_an_id_has_a_warning():
+    """Events of equal keys and time would become one; an id, chosen keys, or boundaries are fine."""
+    events = changed('every = "1 minute"\n', "")
+    (warning,) = parse(events).warnings
+    assert warning.startswith("pipeline.toml:27: rolling.id: missing; rows with equal card, at are stored as one")
+    assert parse(GOOD).warnings == []
+    assert parse(events, overrides=["rolling.id=n"]).warnings == []
+    assert parse(events, overrides=['sink.options.keys=["card", "at"]']).warnings == []
+
+
 def test_one_name_is_a_list_of_one():
     pipeline = parse(changed('keys = ["card"]', 'keys = "card"').replace('["1h", "24h"]', '"1h"'))
     assert (pipeline.rolling.keys, pipeline.rolling.windows) == (["card"], ["1h"])
@@ -140,7 +150,10 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('where = "amount > 0"', "", "16: steps[0]: a step must have exactly one of `where` and `select`."),
         ("[[steps]]\nselect =", "selct =", "18: steps[0].selct: unknown key; did you mean `select`?"),
         ('ahead = "1 hour"', "", "24: quarantine.ahead_of: cannot be used without `ahead`."),
-        ('"out/quarantine"', '"s3://x"', "22: quarantine.path: must be a directory that all workers share, got"),
+        ('"out/quarantine"', '"s3://x"', "22: quarantine.path: path must be a directory on a file system that all"),
+        ('"out/quarantine"', '"dbfs:/x"', "22: quarantine.path: path must be a directory on a file system that all"),
+        ('"out/checkpoint"', '"file:x"', "4: checkpoint: checkpoint must be an absolute path on this machine after fi"),
+        ('"in/"', "'C:\\in'", "9: source.path: path must be a path on Linux or a URI, got 'C:"),
         ('null_keys = "quarantine"', 'null_keys = "x"', "25: quarantine.null_keys: must be 'keep' or"),
         ('time = "at"', "", "27: rolling.time: missing; expected the column of event times."),
         ('keys = ["card"]', 'keys = ["a", 1]', "28: rolling.keys[1]: must be a string, got 1."),
@@ -152,6 +165,7 @@ def test_the_files_in_the_documentation_are_pipelines():
         ("sum(amount)", "summ(amount)", "36: rolling.aggs.total: unknown aggregate summ in 'summ(amount)';"),
         ('"count()"', "1", '35: rolling.aggs.n: must be a call such as "sum(amount)", got 1.'),
         ('path = "out/results"', "", "38: sink.path: missing; format = 'upsert' needs a path to write to."),
+        ('path = "out/results"', 'path = "x"\nmode = "overwrite"', "41: sink.mode: must be omitted for an upsert"),
         ('path = "out/results"', 'path = "x"\noptions = {bucket = 1}', "41: sink.options.bucket: unknown key; did you"),
         ('column = "total_1h"', "colum = 1", "49: view.colum: unknown key; did you mean `column`?"),
         ("[view]", "[origin]", "48: origin: unknown key; "),

@@ -1,18 +1,24 @@
 """Pipelines on Spark: the same file as a stream and as a batch, rows that cannot be used, ends and failures."""
 
 import json
+import os
+import shutil
+import sys
 import threading
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
 
 from sash import monoids, rolling
 from sash.errors import SashError
 from sash.pipeline.config.read import PipelineFileError, parse
+from sash.pipeline.run import quarantine
 from sash.pipeline.run import run as run_module
-from sash.pipeline.run.dataframes import frames_of
+from sash.pipeline.run.dataframes import frames_of, source_of
 from sash.pipeline.run.error_text import PipelineError
 from sash.pipeline.run.run import run
 from sash.spark import read_upserted, upserted_table
@@ -175,6 +181,102 @@ def test_a_micro_batch_that_is_repeated_sets_rows_aside_once(spark, tmp_path, re
     assert sorted(upserted_table(tmp_path / "results")["total_1h"].to_pylist()) == [2, 4, 8]
 
 
+EVENTS = [{"card": "a", "at": f"2026-01-01T0{hour}:00:00Z", "amount": hour} for hour in (1, 5)]
+LATER = [{"card": "a", "at": "2026-01-01T01:00:00Z", "amount": 9}, {"card": "b", "at": "2026-01-01T01:10:00Z"}]
+
+
+@pytest.mark.parametrize("each", ["boundary", "event"])
+def test_late_rows_of_an_upsert_are_quarantined(spark, tmp_path, each):
+    """They have the identity of a result and no values; the results and their columns are as without them."""
+    text = RECORDS.replace('lateness = "1 day"', 'late = "emit"').replace("amount > 0", "true")
+    text = text if each == "boundary" else text.replace('every = "30 minutes"\n', "")
+    (tmp_path / "in").mkdir()
+    for number, rows in enumerate((EVENTS, LATER)):
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(json.dumps(row) for row in rows))
+        os.utime(tmp_path / "in" / f"{number}.json", (1_700_000_000 + number,) * 2)
+    changed = {"source.path": tmp_path / "in", "quarantine.path": tmp_path / "aside"}
+    outcome = run(pipeline(text, tmp_path, **changed), spark=spark)
+    assert (outcome.late, outcome.quarantined) == (2, 0)
+    aside = pq.read_table(tmp_path / "aside").to_pylist()
+    assert [row["reason"] for row in aside] == ["late", "late"]
+    assert {json.loads(row["row"])["at"] for row in aside} == {"2026-01-01T01:00:00.000Z", "2026-01-01T01:10:00.000Z"}
+    results = upserted_table(tmp_path / "results").to_pylist()
+    assert len(results) == (4 if each == "boundary" else 2)
+    assert sorted({row["total_1h"] for row in results}) == [2, 10]
+    wanted = {"card", "total_1h", "revision", *(["window_start", "window_end"] if each == "boundary" else ["at"])}
+    assert set(results[0]) == wanted
+    backfill = {**changed, "mode": "batch", "sink.path": tmp_path / "batch"}
+    run(pipeline(text, tmp_path, **backfill), spark=spark)
+    assert set(upserted_table(tmp_path / "batch").column_names) == wanted
+
+
+def test_a_row_of_the_far_future_is_set_aside_whatever_it_is_compared_with(spark, tmp_path):
+    """With a null in `ahead_of`, or in a year that ends a stream, it would move the watermark for good."""
+    rows = [
+        {"card": "a", "at": "2026-01-01T00:10:00Z", "amount": 1, "seen": None},
+        {"card": "a", "at": "9998-01-01T00:00:00Z", "amount": 1, "seen": None},
+        {"card": "a", "at": "9999-06-01T00:00:00Z", "amount": 1, "seen": "9999-06-02T00:00:00Z"},
+    ]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text("\n".join(json.dumps(row) for row in rows))
+    columns = "card string, at timestamp, amount long, seen timestamp"
+    changed = {"source.path": tmp_path / "in", "source.schema": columns, "quarantine.ahead_of": "seen"}
+    made = pipeline(RECORDS, tmp_path, **changed)
+    reasons = quarantine.counted(source_of(made, spark, streaming=False), made, Observation("counts"))
+    assert [row[-1] for row in reasons.orderBy("at").collect()] == [None, "ahead", "ahead"]
+    unlimited = RECORDS.replace('ahead = "1 hour"\n', "")
+    plain = pipeline(unlimited, tmp_path, **{"source.path": tmp_path / "in"})
+    times = source_of(made, spark, streaming=False).withColumn("at", F.col("at").cast("timestamp_ntz"))
+    reasons = quarantine.counted(times, plain, Observation("counts"))
+    assert [row[-1] for row in reasons.orderBy("at").collect()] == [None, None, "ahead"]
+
+
+def test_a_checkpoint_that_only_spark_can_open_keeps_the_quarantine_exact(spark, tmp_path, records):
+    """The files that a failed micro-batch left are removed: its commits are read through Spark."""
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.tests.link./at", f"file://{tmp_path}")
+    elsewhere = {**records, "checkpoint": "viewfs://tests/at/checkpoint", "quarantine.path": tmp_path / "aside"}
+    assert run(pipeline(RECORDS, tmp_path, **elsewhere), spark=spark).quarantined == 5
+    query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"][:8]
+    for number in (1, 99):
+        (tmp_path / "aside" / f"batch={number}").mkdir(exist_ok=True)
+        (tmp_path / "aside" / f"batch={number}" / f"part-{query}-00077.parquet").touch()
+    run(pipeline(RECORDS, tmp_path, **elsewhere), spark=spark)
+    left = {path.parent.name for path in (tmp_path / "aside").rglob("*-00077.parquet")}
+    assert left == {"batch=1"}
+
+
+def test_what_was_due_at_a_stop_comes_out_at_the_next_start_of_the_same_definition(spark, tmp_path, records):
+    """Spark runs no micro-batch without rows after a restart. Another definition is refused though no row comes."""
+    changed = {**records, "finish": "false", "rolling.aggs.both": "struct(n=count(), top=max(amount))"}
+    first = run(pipeline(RECORDS, tmp_path, **changed), spark=spark)
+    wanted = in_order(upserted_table(tmp_path / "results").drop_columns("both_1h"))
+    tops = [row["both_1h"] for row in upserted_table(tmp_path / "results").to_pylist()]
+    assert first.emitted > 0 and {"n": 1, "top": 2} in tops
+    last = max(int(path.name) for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    for path in (tmp_path / "checkpoint").glob(f"*/*{last}*"):  # as if it had been killed before its last micro-batch
+        if path.parent.name in ("commits", "offsets"):
+            path.unlink()
+    shutil.rmtree(tmp_path / "results")
+    second = run(pipeline(RECORDS, tmp_path, **changed), spark=spark)
+    assert (second.rows_in, second.batches) == (0, 1)
+    assert in_order(upserted_table(tmp_path / "results").drop_columns("both_1h")) == wanted
+    assert run(pipeline(RECORDS, tmp_path, **changed), spark=spark).batches == 0
+    others = {
+        "buckets = 2": {"rolling.buckets": 3},
+        "no aggregate n": {"rolling.aggs.n": "count()"},
+        'late = "drop"': {"rolling.late": "emit"},
+    }
+    for said, other in others.items():
+        with pytest.raises(PipelineFileError, match=rf"checkpoint: .* with another definition: it has {said}; use the"):
+            run(pipeline(RECORDS, tmp_path, **changed, **other), spark=spark)
+    with pytest.raises(
+        PipelineFileError, match="definition: keys, windows, aggregates, columns or buckets differ; use"
+    ):
+        run(pipeline(RECORDS, tmp_path, **changed, **{"rolling.windows": '["2h"]'}), spark=spark)
+    run(pipeline(RECORDS, tmp_path, **changed, **{"rolling.lateness": "2 days"}), spark=spark)
+
+
 def test_without_a_path_bad_rows_are_counted_and_null_keys_may_stay(spark, tmp_path, records):
     changed = {"mode": "batch", "quarantine.null_keys": "keep", "sink.path": tmp_path / "results.sqlite"}
     outcome = run(pipeline(RECORDS, tmp_path, **records, **changed, **{"sink.options.table": "totals"}), spark=spark)
@@ -230,6 +332,22 @@ def test_only_micro_batches_are_reported(tmp_path):
     assert current.outcome.batches == 2
 
 
+def test_a_stop_that_takes_spark_along_is_a_stop(tmp_path, monkeypatch):
+    """A service manager terminates all processes of a service; an error of a Spark that runs is still an error."""
+
+    def terminated(self, *, once):
+        self.stop.set()
+        raise ConnectionRefusedError("Answer from Java side is empty")
+
+    monkeypatch.setattr(run_module._Run, "_stream", terminated)
+    stopped = SimpleNamespace(isStopped=lambda: True)
+    gone = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: stopped)))
+    assert run(pipeline(PAYMENTS, tmp_path), spark=gone).stopped
+    stopped.isStopped = lambda: False
+    with pytest.raises(PipelineError, match="Answer from Java side is empty"):
+        run(pipeline(PAYMENTS, tmp_path), spark=gone)
+
+
 def test_what_was_stopped_before_it_began_does_nothing(spark, tmp_path):
     stop = threading.Event()
     stop.set()
@@ -244,6 +362,16 @@ def test_a_batch_can_be_stopped(spark, tmp_path):
     changed = {"mode": "batch", "source.options.rows": 3_000_000, "rolling.aggs.all": "collect_list(amount)"}
     outcome = run(pipeline(PAYMENTS, tmp_path, **changed), spark=spark, stop=stop)
     assert (outcome.stopped, outcome.batches) == (True, 0)
+
+
+@pytest.mark.parametrize("module, key", [("end_of_stream", "finish"), ("spark_source", "source.format")])
+def test_an_old_pyspark_is_named_with_the_key_that_needs_a_new_one(spark, tmp_path, monkeypatch, module, key):
+    """The sources in Python need readers with limits, which came with 4.2."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.delitem(sys.modules, f"sash.pipeline.sources.{module}", raising=False)
+    monkeypatch.delattr(f"sash.pipeline.sources.{module}", raising=False)
+    with pytest.raises(PipelineFileError, match=rf": {key}: .* pyspark 4\.2 or newer, got "):
+        frames_of(pipeline(PAYMENTS, tmp_path), spark, streaming=True)
 
 
 @pytest.mark.parametrize(

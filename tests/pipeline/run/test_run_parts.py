@@ -7,10 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as spark
 
-from sash.errors import ArgumentError
-from sash.pipeline.config.read import parse
+from sash.errors import ArgumentError, CorruptStateError
+from sash.pipeline.config.read import PipelineFileError, parse
+from sash.pipeline.run import quarantine
+from sash.pipeline.run.checkpoint import checkpoint_of
 from sash.pipeline.run.error_text import cause_of
-from sash.pipeline.run.quarantine import divided, tidy
+from sash.pipeline.run.quarantine import divided, prepare
 from sash.pipeline.run.state_size import estimate
 from sash.spark.stream.query import plan_of
 
@@ -83,10 +85,14 @@ def batch(*rows):
     return pa.RecordBatch.from_arrays(columns, names=["c0", "c1", "c2"])
 
 
+def files(root, kind="part", host=None):
+    return quarantine._Files(str(root), kind, host)
+
+
 def test_rows_with_a_reason_are_set_aside(tmp_path):
     """Usable rows pass under their names, the others are written to one file."""
     batches = [batch((1, None), (2, "ahead")), batch((3, None)), batch((4, "malformed"), (5, "null_time"))]
-    good = list(divided(str(tmp_path), ["n"], iter(batches)))
+    good = list(divided(files(tmp_path), ["n"], iter(batches)))
     assert [row for part in good for row in part.to_pylist()] == [{"n": 1}, {"n": 3}]
     assert files_in(tmp_path) == {"batch=-1/part-00000.parquet"}
     assert pq.read_table(tmp_path).to_pylist() == [
@@ -97,7 +103,7 @@ def test_rows_with_a_reason_are_set_aside(tmp_path):
 
 
 def test_without_bad_rows_there_is_no_file(tmp_path):
-    assert sum(part.num_rows for part in divided(str(tmp_path), ["n"], iter([batch((1, None)), batch()]))) == 1
+    assert sum(part.num_rows for part in divided(files(tmp_path), ["n"], iter([batch((1, None)), batch()]))) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -109,10 +115,10 @@ def test_a_task_that_fails_leaves_nothing_and_its_repetition_overwrites(tmp_path
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        list(divided(str(tmp_path), ["n"], failing()))
+        list(divided(files(tmp_path), ["n"], failing()))
     assert files_in(tmp_path) == set()
     for _ in range(2):
-        list(divided(str(tmp_path), ["n"], iter([batch((1, "ahead"), (2, "ahead"))])))
+        list(divided(files(tmp_path), ["n"], iter([batch((1, "ahead"), (2, "ahead"))])))
     assert pq.read_table(tmp_path).num_rows == 2
 
 
@@ -134,27 +140,54 @@ def pipeline(tmp_path, **more):
     return parse(text, overrides=[f"{key}={value}" for key, value in changed.items()])
 
 
-def test_what_a_stream_will_write_again_is_removed(tmp_path):
+@pytest.mark.parametrize("uri", ["{}", "file:{}", "file://{}", "file://localhost{}"])
+def test_what_a_stream_will_write_again_is_removed(tmp_path, uri):
     """Of its own files those after the last commit; another query's stay, and so does all before."""
+    own = pipeline(tmp_path, checkpoint=uri.format(tmp_path / "checkpoint"))
     written = {
         "batch=0/part-aaaaaaaa-00000.parquet", "batch=1/part-aaaaaaaa-00000.parquet",
         "batch=2/part-aaaaaaaa-00000.parquet", "batch=2/.part-aaaaaaaa-00001.parquet.x",
         "batch=2/part-bbbbbbbb-00000.parquet", "batch=-1/part-00000.parquet",
+        "batch=1/late-aaaaaaaa-00000.parquet", "batch=2/late-aaaaaaaa-00000.parquet", ".sash",
     }  # fmt: skip
     for name in written:
         (tmp_path / "aside" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "aside" / name).touch()
     (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
-    tidy(pipeline(tmp_path), streaming=True)
+    prepare(own, checkpoint_of(own))
     assert files_in(tmp_path / "aside") == written  # no query has run: whatever is there is another's
     (tmp_path / "checkpoint" / "metadata").write_text('{"id": "aaaaaaaa-1111"}')
     for number in (0, 1):
         (tmp_path / "checkpoint" / "commits" / str(number)).touch()
-    tidy(pipeline(tmp_path), streaming=True)
-    gone = {"batch=2/part-aaaaaaaa-00000.parquet", "batch=2/.part-aaaaaaaa-00001.parquet.x"}
+    prepare(own, checkpoint_of(own))
+    gone = {name for name in written if name.startswith("batch=2/") and "aaaaaaaa" in name}
     assert files_in(tmp_path / "aside") == written - gone
-    tidy(pipeline(tmp_path), streaming=False)
+    prepare(own, None)
     assert files_in(tmp_path / "aside") == written - gone - {"batch=-1/part-00000.parquet"}
+
+
+def test_a_checkpoint_that_cannot_be_read_is_reported(tmp_path):
+    """Rather than taken for a new one, whose quarantine would keep rows twice."""
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text("{")
+    with pytest.raises(CorruptStateError, match="has a file metadata that cannot be read"):
+        prepare(pipeline(tmp_path), checkpoint_of(pipeline(tmp_path)))
+
+
+def test_a_worker_that_does_not_share_the_directory_fails(tmp_path):
+    """Before it writes rows to a disk of its own; the driver's marker shows that the directory is the same."""
+    bad = [batch((1, "ahead"))]
+    with pytest.raises(
+        ArgumentError, match=r"quarantine\.path must be a directory that the driver and all workers share"
+    ):
+        list(divided(files(tmp_path, host="driver.example"), ["n"], iter(bad)))
+    assert files_in(tmp_path) == set()
+    prepare(pipeline(tmp_path, **{"quarantine.path": tmp_path}), None)
+    list(divided(files(tmp_path, host="driver.example"), ["n"], iter(bad)))
+    assert files_in(tmp_path) == {".sash", "batch=-1/part-00000.parquet"}
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineFileError, match=r"quarantine\.path: path must be a directory that can be written, got"):
+        prepare(pipeline(tmp_path, **{"quarantine.path": tmp_path / "file" / "aside"}), None)
 
 
 def files_in(root):

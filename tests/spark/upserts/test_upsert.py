@@ -91,6 +91,41 @@ def test_without_a_revision_the_last_row_wins(spark, tmp_path):
     assert rows_of(upserted_table(tmp_path / "t")) == {(1, "a"), (2, "c")}
 
 
+@pytest.mark.parametrize("name", ["t", "t.db"])
+def test_late_rows_do_not_replace_results(spark, tmp_path, name):
+    """They have the identity of a result, a greater revision and no values; what to do is asked, never guessed."""
+    table = {} if name == "t" else {"table": "t"}
+    rows = spark.createDataFrame([(1, 5, 1, False), (1, None, 2, True)], "k int, v int, revision long, late boolean")
+    with pytest.raises(ArgumentError, match=r"^late must be 'drop', to leave out the rows that `rolling` marks") as no:
+        upsert(tmp_path / name, keys="k", deleted=None, **table)(rows, 0)
+    assert (no.value.argument, no.value.column) == ("late", "late")
+    with pytest.raises(KindError, match=r"^late must be omitted unless the rows have a column late of booleans"):
+        upsert(tmp_path / name, keys="k", deleted=None, late="drop", **table)(rows.drop("late"), 0)
+    upsert(tmp_path / name, keys="k", deleted=None, late="drop", **table)(rows, 0)
+    own = upsert(tmp_path / f"own-{name}", keys="k", deleted=None, late="keep", **table)
+    own(rows.withColumn("revision", -rows.revision), 0)
+    if name == "t":
+        assert upserted_table(tmp_path / "t").to_pylist() == [{"k": 1, "v": 5, "revision": 1}]
+        assert upserted_table(tmp_path / "own-t").to_pylist() == [{"k": 1, "v": 5, "revision": -1, "late": False}]
+    else:
+        with closing(sqlite3.connect(tmp_path / name)) as database:
+            assert database.execute("SELECT * FROM t").fetchall() == [(1, 5, 1)]
+
+
+def test_files_that_the_driver_does_not_see_are_not_committed(spark, tmp_path, monkeypatch):
+    """A directory of the executors' own: the target stays as it was."""
+    sink = upsert(tmp_path / "t", keys="k", revision=None, deleted=None)
+    sink(spark.createDataFrame([(1,)], "k int"), 0)
+    elsewhere = lambda root, generation: tmp_path / "executor" / "data"  # noqa: E731
+    monkeypatch.setattr(manifests, "fresh_directory", elsewhere)
+    monkeypatch.setattr("sash.spark.upserts.parquet.File", lambda path, part: manifests.File(f"_data/{part}.x", part))
+    with pytest.raises(
+        ArgumentError, match=r"target must be on a file system that the driver and executors share, got"
+    ):
+        sink(spark.createDataFrame([(2,)], "k int"), 1)
+    assert upserted_table(tmp_path / "t")["k"].to_pylist() == [1]
+
+
 def test_only_touched_parts_are_rewritten_and_readers_keep_their_files(spark, tmp_path):
     """A reader's files stay whole for `keep` generations, and then they are gone."""
     sink = upsert(tmp_path / "t", keys=["day", "k"], partition_by=["day"], revision="r", deleted=None, keep=2)
@@ -141,6 +176,34 @@ def test_a_micro_batch_that_spark_repeats_is_written_once(spark, tmp_path, name)
     else:
         with closing(sqlite3.connect(tmp_path / name)) as database:
             assert database.execute("SELECT k, revision FROM totals ORDER BY k").fetchall() == [(0, 3), (1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["t", "t.sqlite"])
+def test_a_checkpoint_that_is_older_than_the_target_is_refused(spark, tmp_path, name):
+    """Its next micro-batches have new rows under old numbers; to skip them as repetitions would lose them."""
+    sink = upsert(tmp_path / name, **COUNTS, **({} if name == "t" else {"table": "totals"}))
+
+    def put(k, number):
+        sink(spark.createDataFrame([(k, 1)], "k int, revision long"), number)
+
+    def held():
+        if name == "t":
+            return set(upserted_table(tmp_path / "t")["k"].to_pylist())
+        with closing(sqlite3.connect(tmp_path / name)) as database:
+            return {k for (k,) in database.execute("SELECT k FROM totals")}
+
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "query")
+    try:
+        put(1, 3)
+        put(2, 3)
+        assert held() == {1}  # the last one, repeated
+        with pytest.raises(ArgumentError, match=r"The checkpoint is older than the target .* at micro-batch 2,"):
+            put(3, 2)
+        assert held() == {1}
+        put(4, 4)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    assert held() == {1, 4}
 
 
 @pytest.mark.parametrize("name", ["t", "t.sqlite"])
@@ -196,9 +259,15 @@ def test_writers_exclude_each_other(spark, tmp_path):
             "s3://bucket/t",
             {},
             UnsupportedError,
-            "target must be an SQLite file, or a directory on a file system that the driver and executors share, got "
-            "'s3://bucket/t', where files cannot be renamed atomically",
+            "target must be an SQLite file on the driver, or a directory on a mounted file system that the driver and "
+            "executors share, got 's3://bucket/t', which only Spark can open.",
         ),
+        *[
+            (uri, {}, UnsupportedError, "target must be an SQLite file on the driver, or a directory on a mounted")
+            for uri in ("dbfs:/t", "hdfs:/t", "s3a://bucket/t", "abfss://c@a/t")
+        ],
+        ("file:t", {}, ArgumentError, "target must be an absolute path on this machine after file:, as in file:///"),
+        ("C:\\t", {}, ArgumentError, "target must be a path on Linux or a URI, got 'C:"),
         ("t", {"keys": []}, ArgumentError, "keys must be distinct column names, got []."),
         ("t", {"keys": ["a", "a"]}, ArgumentError, "keys must be distinct column names, got ['a', 'a']"),
         (
@@ -209,6 +278,7 @@ def test_writers_exclude_each_other(spark, tmp_path):
         ),
         ("t", {"buckets": 0}, ArgumentError, "buckets must be an integer from 1 to 1000000, got 0."),
         ("t", {"keep": 0}, ArgumentError, "keep must be an integer of at least 1, got 0."),
+        ("t", {"late": "emit"}, ArgumentError, "late must be 'drop' or 'keep', got 'emit'."),
         ("t", {"wait": "soon"}, ArgumentError, "wait must be a duration such as"),
         (
             "t",

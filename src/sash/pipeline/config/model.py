@@ -195,6 +195,18 @@ class Pipeline(Part):
     view: View = View()
     origin: Origin = Field(default=Origin(), exclude=True, repr=False)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What works, but may not be meant: a sentence each, with the line of the key."""
+        rolling, sink, said = self.rolling, self.sink, []
+        if sink.format == "upsert" and rolling.every is None and rolling.id is None and "keys" not in sink.options:
+            same = ", ".join([*rolling.keys, rolling.time])
+            said.append(
+                f"{self.origin.place(('rolling',))}: rolling.id: missing; rows with equal {same} are stored as one "
+                "result; name a column that tells them apart, or set sink.options.keys if nothing is equal."
+            )
+        return said
+
     def mistake(self, path: Path, message: str) -> PipelineFileError:
         """Return the error for a mistake at a key, with its line."""
         return self.origin.error([Mistake(path, message)])

@@ -4,17 +4,18 @@ They are checked on the data as TOML has it, so that these mistakes are reported
 Values of a wrong type are skipped here.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
-from sash.errors import shown
+from sash.errors import SashError, shown
+from sash.locations import local_path, location
 from sash.pipeline.config.errors import Mistake, unknown_key
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 STREAMS = ("streaming", "available-now")
 UPSERT_OPTIONS = ("buckets", "keep", "keys", "partition_by", "shared", "table", "wait")
-_REMOTE = re.compile(r"(?!file:)[a-zA-Z][a-zA-Z0-9+.-]*://")
+_SHARED = "a directory on a file system that all workers have mounted"
+_PATHS = (("checkpoint",), ("source", "path"), ("quarantine", "path"), ("sink", "path"))
 
 
 def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
@@ -27,6 +28,7 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
     for place, step in enumerate(steps if isinstance(steps, list) else []):
         if isinstance(step, dict) and ("where" in step) == ("select" in step):
             yield Mistake(("steps", place), "a step must have exactly one of `where` and `select`.")
+    yield from _places(data)
     yield from _quarantine(_table(data, "quarantine"))
     yield from _sink(_table(data, "sink"), _table(data, "rolling"))
 
@@ -62,15 +64,21 @@ def _source(source: dict[str, Any], mode: Any) -> Iterator[Mistake]:
         )
 
 
+def _places(data: dict[str, Any]) -> Iterator[Mistake]:
+    """Yield the mistakes in paths and URIs."""
+    for path in _PATHS:
+        value = (data if len(path) == 1 else _table(data, path[0])).get(path[-1])
+        try:
+            if isinstance(value, str):
+                # Python writes the quarantine, Spark what is in the other places; an upsert checks its own target.
+                local_path(value, "path", _SHARED) if path[0] == "quarantine" else location(value, path[-1])
+        except SashError as error:
+            yield Mistake(path, str(error))
+
+
 def _quarantine(quarantine: dict[str, Any]) -> Iterator[Mistake]:
     if "ahead_of" in quarantine and "ahead" not in quarantine:
         yield Mistake(("quarantine", "ahead_of"), "cannot be used without `ahead`.")
-    path = quarantine.get("path")
-    if isinstance(path, str) and _REMOTE.match(path):
-        yield Mistake(
-            ("quarantine", "path"),
-            f"must be a directory that all workers share, got {shown(path)}, where Python cannot rename files.",
-        )
 
 
 def _sink(sink: dict[str, Any], rolling: dict[str, Any]) -> Iterator[Mistake]:
@@ -81,6 +89,11 @@ def _sink(sink: dict[str, Any], rolling: dict[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("sink", "path"), f"missing; format = {shown(kind)} needs a path to write to.")
     if kind != "upsert":
         return
+    if sink.get("mode", "append") != "append":
+        yield Mistake(
+            ("sink", "mode"),
+            f"must be omitted for an upsert, which merges rows, got {shown(sink['mode'])}; use a new path.",
+        )
     options = sink.get("options")
     for name in options if isinstance(options, dict) else ():
         if name not in UPSERT_OPTIONS:

@@ -22,7 +22,7 @@ watermark = "1 minute"                  # how far the watermark is behind the ne
 [source.options]                        # options of the format; these are for "demo"
 kind = "payments"
 keys = 50
-rate = 20                               # events per second; 10% of them arrive late
+rate = 20                               # events per second; 10% of them arrive late, some by minutes
 rows = 50_000
 rows_per_batch = 10_000
 speed = 120                             # replay speed: 120 times faster than real time
@@ -41,7 +41,7 @@ time = "ts"
 windows = ["5m", "1h"]
 every = "1 minute"                      # one result per key and minute; default: one per row
 emit = "update"                         # emitted at the watermark, revised when late rows arrive; or "final"
-lateness = "15 minutes"                 # how long after the watermark late rows still count
+lateness = "2 minutes"                  # how long after the watermark late rows count; others are dropped, and counted
 
 [rolling.aggs]                          # columns first, then parameters; all aggregates: docs/monoids.md
 n = "count()"

@@ -3,8 +3,6 @@
 Nothing runs here. Errors of Spark and `sash.spark.rolling` are reported with the line of the key they are about.
 """
 
-import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,19 +14,22 @@ from pyspark.sql.types import NumericType, StringType, StructType
 
 from sash import durations
 from sash.errors import ArgumentError, SashError, shown
+from sash.locations import location
 from sash.pipeline.config.errors import Mistake, PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.config.toml_lines import Path
 from sash.pipeline.run import quarantine
+from sash.pipeline.run.checkpoint import Checkpoint
 from sash.pipeline.run.error_text import cause_of, condition_of
 from sash.pipeline.run.quarantine import MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
+from sash.spark.retractions import with_mark
+from sash.spark.stream.stored_definition import require_same_definition
 
 BUILT_IN_SOURCES = ("demo", "replay")
 _RECORDS = ("csv", "json", "xml")  # formats that return the text of malformed records
 _KEY_OF_CONDITION = {"PATH_NOT_FOUND": "path", "DATA_SOURCE_NOT_FOUND": "format", "TABLE_OR_VIEW_NOT_FOUND": "table"}
-_ABSOLUTE = re.compile(r"/|[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,23 @@ def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finis
     if streaming:
         rows = _with_watermark(pipeline, rows, spark, finishing)
     try:
-        results = rolling(rows, **pipeline.rolling.arguments())
+        results = quarantine.without_late(rolling(rows, **pipeline.rolling.arguments()), pipeline)
     except SashError as error:
         raise pipeline.mistake(_rolling_key(pipeline, error), str(error)) from error
     plotted = plotted_column(pipeline, results.schema)
     observations = {} if streaming else names
     return Frames(source, rows, _observed(pipeline, results, plotted, names["results"]), plotted, observations)
+
+
+def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> None:
+    """Raise an error if the checkpoint of a stream cannot be read, or was written with another definition."""
+    marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
+    spark, place = marked.sparkSession, str(checkpoint.place)
+    try:
+        if checkpoint.last_commit() >= 0:
+            require_same_definition(spark, place, marked.schema, spec, pipeline.rolling.buckets)
+    except SashError as error:
+        raise pipeline.mistake(("checkpoint",), str(error)) from error
 
 
 # --- the source -----------------------------------------------------------------------------------
@@ -74,7 +86,8 @@ def source_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool) -> Da
             schema = _columns(source.columns)
         schema, corrupt = _with_corrupt(schema, source.format, options)
     if source.format in BUILT_IN_SOURCES:
-        from sash.pipeline.sources import spark_source  # needs a newer pyspark than the rest
+        with _reported_at(pipeline, ("source", "format")):
+            from sash.pipeline.sources import spark_source  # needs a newer pyspark than the rest
 
         spark_source.register(spark)
     try:
@@ -154,8 +167,8 @@ def _with_corrupt(schema: StructType, kind: str | None, options: dict[str, str])
 
 
 def absolute(path: str) -> str:
-    """Return a path that is the same wherever Spark runs: a relative one starts from the working directory."""
-    return path if _ABSOLUTE.match(path) else os.path.abspath(path)
+    """Return a path or URI that is the same wherever Spark runs: a relative path starts from the working directory."""
+    return str(location(path, "path"))
 
 
 def text_of(value: Any) -> str:
@@ -197,7 +210,8 @@ def _selected(df: DataFrame, expressions: Sequence[str]) -> DataFrame:
 def _with_watermark(pipeline: Pipeline, rows: DataFrame, spark: SparkSession, finishing: bool) -> DataFrame:
     """Return a stream with its watermark, and with the source of its end where `finish` is set."""
     if pipeline.finish:
-        from sash.pipeline.sources.end_of_stream import FORMAT, EndSource
+        with _reported_at(pipeline, ("finish",)):
+            from sash.pipeline.sources.end_of_stream import FORMAT, EndSource  # needs a newer pyspark than the rest
 
         spark.dataSource.register(EndSource)
         end = spark.readStream.format(FORMAT).schema(rows.schema)

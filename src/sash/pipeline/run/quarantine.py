@@ -1,5 +1,8 @@
 """Rows that cannot be used: detected in SQL, counted, and written to Parquet, so that none is lost silently.
 
+Late rows are found by the aggregation itself. They have no results, so an upsert, which would put their nulls in place
+of a result, gets none of them: with `late = "emit"` they are written here too.
+
 A file is named after its micro-batch and task and published by a rename: a task that runs again, or a micro-batch that
 is repeated after a failure, overwrites the same files. Files of a micro-batch that was never committed are removed when
 the stream restarts, because its rows will be read again.
@@ -7,10 +10,12 @@ the stream restarts, because its rows will be read again.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -18,13 +23,19 @@ from uuid import uuid4
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.utils import is_remote
 
-from sash.durations import nanoseconds
+from sash.durations import name_of, nanoseconds
+from sash.errors import ArgumentError, shown
 from sash.inputs.arrow import pyarrow
+from sash.keyed.result_columns import event_columns
+from sash.locations import local_path
 from sash.pipeline.config.read import Pipeline
+from sash.pipeline.run.checkpoint import Checkpoint
 from sash.spark.columns import column
 from sash.spark.schema import all_nullable, require_passable
+from sash.spark.stream.packing import END
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
@@ -34,20 +45,28 @@ MALFORMED = "__sash_malformed"  # the text of a record that could not be parsed,
 REASONS = ("malformed", "null_time", "ahead", "null_id", "null_key")
 BACKFILL = -1  # the batch number of a batch run
 _REASON, _ROW = "__sash_reason", "__sash_row"
+_UNUSABLE, _LATE = "part", "late"  # how the names of files begin
+_MARKER = ".sash"  # a file of the driver's, by which workers see that they share the directory
 
 
-def reason_of(pipeline: Pipeline, columns: list[str]) -> Column:
+def reason_of(pipeline: Pipeline, schema: StructType) -> Column:
     """Return the reason why a row cannot be used, null where it can."""
     settings, rolling = pipeline.quarantine, pipeline.rolling
-    reason = F.when(column(rolling.time).isNull(), "null_time")
-    if MALFORMED in columns:
-        reason = F.when(column(MALFORMED).isNotNull(), "malformed").when(column(rolling.time).isNull(), "null_time")
+    time = column(rolling.time)
+    reason = F.when(time.isNull(), "null_time")
+    if MALFORMED in schema.names:
+        reason = F.when(column(MALFORMED).isNotNull(), "malformed").when(time.isNull(), "null_time")
+    end = _end(schema[rolling.time].dataType)
+    if end is not None:
+        reason = reason.when(time >= end, "ahead")
     if settings.ahead is not None:
         seconds = nanoseconds(settings.ahead, "ahead") / 1e9
-        # In a stream this is the time that Spark logs for each micro-batch, the same when it is repeated.
-        clock = F.current_timestamp() if settings.ahead_of is None else column(settings.ahead_of)
+        # In a stream this is the time that Spark logs for each micro-batch, the same when it is repeated. It stands in
+        # for a null in the other column: a row that is compared with nothing could move the watermark anywhere.
+        now = F.current_timestamp()
+        clock = now if settings.ahead_of is None else F.coalesce(column(settings.ahead_of), now)
         later = clock + F.expr(f"make_dt_interval(0, 0, 0, {seconds:.6f})")
-        reason = reason.when(column(rolling.time) > later, "ahead")
+        reason = reason.when(time > later, "ahead")
     if rolling.id is not None:
         reason = reason.when(column(rolling.id).isNull(), "null_id")
     if settings.null_keys == "quarantine":
@@ -56,9 +75,17 @@ def reason_of(pipeline: Pipeline, columns: list[str]) -> Column:
     return reason
 
 
+def _end(kind: DataType) -> Column | None:
+    """Return the time from which on rows mark the end of a stream: one from a source would end it for good."""
+    if not isinstance(kind, (TimestampType, TimestampNTZType)):
+        return None
+    end = datetime(1970, 1, 1) + timedelta(microseconds=END)
+    return F.expr(f"{kind.typeName()}'{end.isoformat(sep=' ')}{'Z' if isinstance(kind, TimestampType) else ''}'")
+
+
 def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation) -> DataFrame:
     """Return rows with the reason why they cannot be used, counted by reason in an observation."""
-    marked = df.withColumn(_REASON, reason_of(pipeline, df.columns))
+    marked = df.withColumn(_REASON, reason_of(pipeline, df.schema))
     each = [F.count_if(F.col(_REASON) == reason).alias(reason) for reason in REASONS]
     return marked.observe(name, F.count(F.lit(1)).alias("rows"), *each)
 
@@ -66,26 +93,41 @@ def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation) -> DataF
 def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Return the rows of `counted` that can be used; the others are written to the quarantine's path, if any."""
     own = [name for name in df.columns if name not in (MALFORMED, _REASON)]
-    path = pipeline.quarantine.path
-    if path is None:
+    if pipeline.quarantine.path is None:
         return df.filter(F.col(_REASON).isNull()).select(*[column(name) for name in own])
+    require_passable(StructType([df.schema[name] for name in own]))
+    return _without(df, own, F.col(_REASON), _as_text(df, own), _Files.of(pipeline, _UNUSABLE))
+
+
+def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Return the results for an upsert without late rows; those are written to the quarantine's path, if any."""
+    spec = pipeline.rolling.spec
+    if spec.late == "drop" or pipeline.sink.format != "upsert":
+        return results
+    sizes = [name_of(window) for window in spec.windows]
+    added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}
+    added |= set() if spec.every is None else {"window_start", "window_end"}
+    row = [name for name in results.columns if name not in added]
+    # The time and the id of late events are columns of their own among boundaries, where all others have none.
+    gone = {"late", *(event_columns(spec) if spec.every is not None else ())}
+    own = [name for name in results.columns if name not in gone]
+    late = F.coalesce(F.col("late"), F.lit(False))
+    if pipeline.quarantine.path is None:
+        return results.filter(~late).select(*[column(name) for name in own])
+    return _without(results, own, F.when(late, "late"), _as_text(results, row), _Files.of(pipeline, _LATE))
+
+
+def _without(df: DataFrame, own: list[str], reason: Column, text: Column, files: _Files) -> DataFrame:
+    """Return these columns of the rows without a reason; the reason and the text of the others are written."""
     shape = all_nullable(StructType([df.schema[name] for name in own]))
-    require_passable(shape)
-    bad = F.when(F.col(_REASON).isNotNull(), _as_text(df, own))
     # By position: Spark would read a dot in a name as a field of a struct.
-    rows = df.select(*[column(name) for name in own], F.col(_REASON), bad.alias(_ROW))
+    rows = df.select(*[column(name) for name in own], reason, F.when(reason.isNotNull(), text).alias(_ROW))
     numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
-    root, names = root_of(path), own
 
     def divide(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        return divided(root, names, batches)
+        return divided(files, own, batches)
 
     return numbered.mapInArrow(divide, shape)
-
-
-def root_of(path: str) -> str:
-    """Return the directory of the quarantine."""
-    return os.path.abspath(path.removeprefix("file://"))
 
 
 def _as_text(df: DataFrame, own: list[str]) -> Column:
@@ -94,9 +136,9 @@ def _as_text(df: DataFrame, own: list[str]) -> Column:
     return F.coalesce(column(MALFORMED), text) if MALFORMED in df.columns else text
 
 
-def divided(root: str, names: list[str], batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+def divided(files: _Files, names: list[str], batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     """Yield the rows without a reason and write the others; the last two columns are the reason and the row's text."""
-    pa, file = pyarrow(), _TaskFile(root)
+    pa, file = pyarrow(), _TaskFile(files)
     try:
         for batch in batches:
             reasons, texts = batch.column(len(names)), batch.column(len(names) + 1)
@@ -111,16 +153,41 @@ def divided(root: str, names: list[str], batches: Iterator[RecordBatch]) -> Iter
         file.discard()
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The files of one kind of rows: their directory, how their names begin, and the host of the driver, if known."""
+
+    root: str
+    kind: str
+    host: str | None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, kind: str) -> _Files:
+        return cls(str(root_of(pipeline)), kind, None if is_remote() else socket.gethostname())
+
+    def require_shared(self) -> None:
+        """Raise if this machine does not see the directory of the driver: rows written here would be lost."""
+        here = socket.gethostname()
+        if self.host in (None, here) or (Path(self.root) / _MARKER).exists():
+            return
+        raise ArgumentError(
+            f"quarantine.path must be a directory that the driver and all workers share, got {shown(self.root)}, where "
+            f"{here} does not see the file {_MARKER} that the driver on {self.host} wrote.",
+            argument="quarantine.path",
+        )
+
+
 class _TaskFile:
     """The file of one task, created only if there are rows to write, and visible only when it is complete."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, files: _Files) -> None:
         task = TaskContext.get()
         batch = None if task is None else task.getLocalProperty("streaming.sql.batchId")
         query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
         part = 0 if task is None else task.partitionId()
-        directory = Path(root) / f"batch={BACKFILL if batch is None else batch}"
-        self.path = directory / f"{prefix(query)}-{part:05}.parquet"
+        directory = Path(files.root) / f"batch={BACKFILL if batch is None else batch}"
+        self.files = files
+        self.path = directory / f"{prefix(files.kind, query)}-{part:05}.parquet"
         self.unfinished = directory / f".{self.path.name}.{uuid4().hex}"
         self.writer: ParquetWriter | None = None
 
@@ -131,6 +198,7 @@ class _TaskFile:
         if self.writer is None:
             import pyarrow.parquet as pq
 
+            self.files.require_shared()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.writer = pq.ParquetWriter(self.unfinished, table.schema)
         self.writer.write_table(table)
@@ -149,34 +217,40 @@ class _TaskFile:
             self.unfinished.unlink(missing_ok=True)
 
 
-def prefix(query: str | None) -> str:
+def prefix(kind: str, query: str | None) -> str:
     """Return the prefix of a query's file names, so that files of other checkpoints are left alone."""
-    return "part" if query is None else f"part-{query[:8]}"
+    return kind if query is None else f"{kind}-{query[:8]}"
 
 
-def tidy(pipeline: Pipeline, *, streaming: bool) -> None:
-    """Remove the files that will be written again: those after the last commit of a stream, or all of a batch run."""
+def root_of(pipeline: Pipeline) -> Path:
+    """Return the directory of the quarantine."""
+    return local_path(pipeline.quarantine.path, "path")
+
+
+def prepare(pipeline: Pipeline, checkpoint: Checkpoint | None) -> None:
+    """Make the directory, and remove the files that will be written again.
+
+    Those are the files after the last commit of a stream's checkpoint, or without one all of a batch run.
+    """
     if pipeline.quarantine.path is None:
         return
-    root = Path(root_of(pipeline.quarantine.path))
-    if not streaming:
+    root = root_of(pipeline)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        (root / _MARKER).touch()
+    except OSError as error:
+        message = f"path must be a directory that can be written, got {shown(root)}: {error.strerror}."
+        raise pipeline.mistake(("quarantine", "path"), message) from error
+    if checkpoint is None:
         shutil.rmtree(root / f"batch={BACKFILL}", ignore_errors=True)
         return
-    assert pipeline.checkpoint is not None
-    checkpoint = Path(pipeline.checkpoint.removeprefix("file://"))
-    query = _query_of(checkpoint)
+    query = checkpoint.query_id()
     if query is None:
         return
-    done = max((int(entry.name) for entry in checkpoint.glob("commits/*") if entry.name.isdigit()), default=-1)
+    done = checkpoint.last_commit()
     for directory in root.glob("batch=*"):
-        if directory.name.removeprefix("batch=").isdigit() and int(directory.name.removeprefix("batch=")) > done:
-            for file in [*directory.glob(f"{prefix(query)}-*"), *directory.glob(f".{prefix(query)}-*")]:
-                file.unlink(missing_ok=True)
-
-
-def _query_of(checkpoint: Path) -> str | None:
-    """Return the id of the query of a checkpoint; None before its first run, or where Python cannot read it."""
-    try:
-        return str(json.loads((checkpoint / "metadata").read_text())["id"])
-    except (OSError, ValueError, KeyError):
-        return None
+        number = directory.name.removeprefix("batch=")
+        if number.isdigit() and int(number) > done:
+            for kind in (_UNUSABLE, _LATE):
+                for file in [*directory.glob(f"{prefix(kind, query)}-*"), *directory.glob(f".{prefix(kind, query)}-*")]:
+                    file.unlink(missing_ok=True)

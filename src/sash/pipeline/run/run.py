@@ -16,7 +16,8 @@ from pyspark.sql.utils import is_remote
 from sash.pipeline.config.errors import PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run import quarantine, sinks
-from sash.pipeline.run.dataframes import Frames, frames_of
+from sash.pipeline.run.checkpoint import checkpoint_of
+from sash.pipeline.run.dataframes import Frames, frames_of, require_own_checkpoint
 from sash.pipeline.run.error_text import PipelineError, cause_of
 from sash.pipeline.run.spark_session import session_of
 from sash.spark.stream.metrics import of_batch
@@ -120,13 +121,32 @@ class _Run:
         if self.stop.is_set():
             self.outcome.stopped = True
             return
-        quarantine.tidy(self.pipeline, streaming=True)
-        self._query(once=once, finishing=False)
-        if once and self.pipeline.finish and not self.outcome.stopped:
-            self._query(once=True, finishing=True)
+        try:
+            self._stream(once=once)
+        except Exception:
+            # Whoever stops a service may terminate Spark's process together with this one.
+            if not self.stop.is_set() or self._spark_runs():
+                raise
+            self.outcome.stopped = True
 
-    def _query(self, *, once: bool, finishing: bool) -> None:
-        frames = frames_of(self.pipeline, self.spark, streaming=True, finishing=finishing)
+    def _stream(self, *, once: bool) -> None:
+        checkpoint = checkpoint_of(self.pipeline, self.spark)
+        frames = frames_of(self.pipeline, self.spark, streaming=True)
+        require_own_checkpoint(self.pipeline, frames, checkpoint)
+        quarantine.prepare(self.pipeline, checkpoint)
+        checkpoint.plan_overdue()
+        self._query(frames, once=once)
+        if once and self.pipeline.finish and not self.outcome.stopped:
+            self._query(frames_of(self.pipeline, self.spark, streaming=True, finishing=True), once=True)
+
+    def _spark_runs(self) -> bool:
+        context: Any = None if is_remote() else self.spark.sparkContext
+        try:
+            return context is None or not context._jsc.sc().isStopped()
+        except Exception:  # its process is gone
+            return False
+
+    def _query(self, frames: Frames, *, once: bool) -> None:
         query = sinks.start(self.pipeline, frames.results, once=once)
         self._seen = (-1, "")
         try:
@@ -190,7 +210,7 @@ class _Run:
 
     def batch(self) -> None:
         """Run a batch in a separate thread, so that it can be stopped."""
-        quarantine.tidy(self.pipeline, streaming=False)
+        quarantine.prepare(self.pipeline, None)
         frames, began = frames_of(self.pipeline, self.spark, streaming=False), time.monotonic()
         work = _Work(self.pipeline, self.spark, frames)
         work.start()

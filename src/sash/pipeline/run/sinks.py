@@ -5,12 +5,21 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from sash.durations import nanoseconds
-from sash.errors import SashError
+from sash.errors import SashError, shown
 from sash.pipeline.config.read import Pipeline, PipelineFileError
 from sash.pipeline.run.dataframes import absolute, text_of
+from sash.pipeline.run.error_text import cause_of
 from sash.spark import upsert
+
+# What Spark's writer of streams accepts.
+_STREAMED = (
+    "org.apache.spark.sql.sources.StreamSinkProvider",
+    "org.apache.spark.sql.execution.datasources.FileFormat",
+    "org.apache.spark.sql.connector.catalog.TableProvider",
+)
 
 
 def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, int], None]:
@@ -23,11 +32,35 @@ def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, in
             **options,
             revision="revision" if "revision" in columns else None,
             deleted="deleted" if "deleted" in columns else None,
+            late="keep",  # the quarantine has taken those of `rolling`; any other column of the name is the user's
         )
         merge.check(results.schema)  # type: ignore[attr-defined]
     except SashError as error:
         raise _mistake(pipeline, error) from error
     return merge
+
+
+def check(pipeline: Pipeline, results: DataFrame) -> None:
+    """Raise an error for a sink that cannot be written, as far as it is known before anything runs."""
+    if pipeline.sink.format == "upsert":
+        upsert_of(pipeline, results)
+    elif pipeline.sink.format != "table" and not is_remote():
+        _require_format(pipeline, results.sparkSession, results.isStreaming)
+
+
+def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
+    """Raise an error for a format that Spark does not have, or cannot write a stream to."""
+    jvm, state, name = spark._jvm, spark._jsparkSession.sessionState(), pipeline.sink.format
+    if state.dataSourceManager().dataSourceExists(name):  # one in Python
+        return
+    try:
+        source = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, state.conf())
+    except Exception as error:
+        raise pipeline.mistake(("sink", "format"), cause_of(error)) from error
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    if streaming and not any(loader.loadClass(kind).isAssignableFrom(source) for kind in _STREAMED):
+        message = f'must be a format that Spark can write a stream to, got {shown(name)}; or use mode = "batch".'
+        raise pipeline.mistake(("sink", "format"), message)
 
 
 def _mistake(pipeline: Pipeline, error: SashError) -> PipelineFileError:

@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from sash.errors import UnsupportedError
 from sash.inputs.arrow import pyarrow
 from sash.spark.stream.packing import END
+
+try:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+except ImportError as error:  # before 4.2, streams in Python had neither limits nor available-now
+    from pyspark import __version__
+
+    raise UnsupportedError(
+        f"finish = true needs pyspark 4.2 or newer, got {__version__}.", argument="finish"
+    ) from error
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs.arrow import pyarrow
+from sash.locations import local_path
 from sash.pipeline.sources.options import Options
 
 if TYPE_CHECKING:
@@ -141,10 +142,12 @@ def read_replay(read: Options, schema: "Schema | None" = None) -> Replay:
         raise ArgumentError(
             "path must be a file, a directory or a pattern such as data/*.parquet, got None.", argument="path"
         )
-    files = _files_of(str(path))
-    by_name = "" if read.has("files") else _type_of(files, str(path))
+    local = str(local_path(path, "path"))
+    path = local if str(path).lower().startswith("file:") else str(path)
+    files = _files_of(path)
+    by_name = "" if read.has("files") else _type_of(files, path)
     filetype = read.choice("files", by_name, ("parquet", "csv", "json"))
-    definition = Replay(_root_of(str(path)), files, filetype, read.text("arrival", None), schema)
+    definition = Replay(_root_of(path), files, filetype, read.text("arrival", None), schema)
     if schema is not None:
         for name in schema.names:
             _require_column(name, _schema_of(files, filetype), "schema")
@@ -182,7 +185,6 @@ def _root_of(path: str) -> str:
 
 def _files_of(path: str) -> tuple[str, ...]:
     """Return the files of a path or pattern by name, without hidden ones, as Spark does."""
-    path = path.removeprefix("file://")
     if os.path.isdir(path):
         inside = (file for file in Path(path).rglob("*") if file.is_file())
         files = [str(file) for file in inside if not _hidden(file.relative_to(path))]

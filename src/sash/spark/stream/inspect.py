@@ -20,12 +20,7 @@ def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: Sp
     time of its next timer, at which it runs even without new rows.
     """
     spark = session() if spark is None else spark
-    heads = [
-        (partition, bucket, Head.from_bytes(bytes(data)))
-        for partition, bucket, data in _state(
-            spark, checkpoint, operator, "head", ["partition_id", "key.bucket", "value.data"]
-        )
-    ]
+    heads = _heads(spark, checkpoint, operator)
     if not rows:
         return pa.Table.from_pylist([_bucket_row(*head) for head in heads], schema=_BUCKETS)
     live = {(bucket, entry.seq) for _, bucket, head in heads for entry in head.entries if entry.rows}
@@ -39,6 +34,18 @@ def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: Sp
                 part = stream.read_all()
             parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
     return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
+
+
+def fingerprints(spark: SparkSession, checkpoint: str, operator: int = 0) -> set[str]:
+    """Return the fingerprints of the definitions that the buckets of a checkpoint were written with."""
+    return {head.fingerprint for _, _, head in _heads(spark, checkpoint, operator)}
+
+
+def _heads(spark: SparkSession, checkpoint: str, operator: int) -> list[tuple[int, int, Head]]:
+    """Return the partition, the number and the head of each bucket."""
+    columns = ["partition_id", "key.bucket", "value.data"]
+    rows = _state(spark, checkpoint, operator, "head", columns)
+    return [(partition, bucket, Head.from_bytes(bytes(data))) for partition, bucket, data in rows]
 
 
 _BUCKETS = pa.schema(

@@ -25,11 +25,14 @@ from sash.spark.upserts.dialect import Transaction, identities, quoted
 from sash.spark.upserts.manifest import Definition
 from sash.spark.upserts.target import (
     Place,
+    is_repetition,
     query_id,
     require_columns,
+    require_late_decided,
     require_own_query,
     require_same,
     require_same_columns,
+    without_late,
 )
 
 if TYPE_CHECKING:
@@ -55,10 +58,12 @@ class DatabaseUpsert:
     definition: Definition
     style: str | None
     shared: bool
+    late: str | None
 
     def check(self, schema: StructType) -> None:
         """Raise for rows that lack a column or have one of an unsupported type, before a query starts."""
         require_columns(self.definition, schema)
+        require_late_decided(self.late, schema)
         if _IDENTITY in schema.names:
             raise ArgumentError(
                 f"The rows must not have a column {_IDENTITY}, which upserts reserve; drop it.",
@@ -69,6 +74,7 @@ class DatabaseUpsert:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the table, in one transaction."""
         self.check(batch.schema)
+        batch = without_late(batch, self.late)
         pieces = with_numbered_columns(batch).mapInArrow(_pieces, "query string, piece binary").persist()
         try:
             # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
@@ -169,7 +175,7 @@ class DatabaseUpsert:
         )
         last = dict(found)
         require_own_query(last, query, self.definition, self._place, self.shared)
-        if query is not None and last.get(query, -1) >= batch_id:
+        if is_repetition(last, query, batch_id, self._place):
             return
         for row in pieces.select("piece").toLocalIterator():
             table = pyarrow().ipc.open_stream(row.piece).read_all()

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from sash.errors import ArgumentError, shown
 from sash.inputs.arrow import pyarrow
 from sash.spark.columns import column, with_numbered_columns
 from sash.spark.schema import all_nullable
@@ -19,11 +20,14 @@ from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.manifest import Definition, File, Manifest
 from sash.spark.upserts.target import (
     Place,
+    is_repetition,
     query_id,
     require_columns,
+    require_late_decided,
     require_own_query,
     require_same,
     require_same_columns,
+    without_late,
 )
 
 if TYPE_CHECKING:
@@ -43,15 +47,18 @@ class ParquetUpsert:
     keep: int
     wait_seconds: float
     shared: bool
+    late: str | None
     swept: bool = field(default=False, init=False)
 
     def check(self, schema: StructType) -> None:
         """Raise for rows that lack a column or have one of an unsupported type, before a query starts."""
         require_columns(self.definition, schema)
+        require_late_decided(self.late, schema)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the dataset."""
         self.check(batch.schema)
+        batch = without_late(batch, self.late)
         if manifests.load(self.root) is None:
             manifests.prepare(self.root)
         with manifests.locked(self.root, self.wait_seconds):
@@ -82,7 +89,7 @@ class ParquetUpsert:
             # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
             # commits, and only a job over all rows commits it.
             touched, query = _touched(rows)
-            if not touched or _was_written(manifest, query, batch_id):
+            if not touched or is_repetition(manifest.queries, query, batch_id, self._place):
                 return
             require_own_query(manifest.queries, query, manifest.definition, self._place, self.shared)
             written = self._write(rows, manifest, touched)
@@ -115,7 +122,19 @@ class ParquetUpsert:
         report = with_numbered_columns(latest.select(_PART, *map(column, names))).mapInArrow(
             write, "part string, path string"
         )
-        return [File(row.path, row.part) for row in report.collect()]
+        files = [File(row.path, row.part) for row in report.collect()]
+        self._require_visible(files)
+        return files
+
+    def _require_visible(self, files: list[File]) -> None:
+        """Raise before the commit if the driver does not see what the tasks wrote."""
+        for file in files:
+            if not (self.root / file.path).is_file():
+                raise ArgumentError(
+                    f"target must be on a file system that the driver and executors share, got {shown(self.root)}: the "
+                    f"driver does not see the file {file.path} that a task wrote.",
+                    argument="target",
+                )
 
 
 def _latest(rows: DataFrame, definition: Definition, parts: int) -> DataFrame:
@@ -207,7 +226,3 @@ def _close(writer: "pq.ParquetWriter | None", files: list[tuple[str, str]]) -> N
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _was_written(manifest: Manifest, query: str | None, batch_id: int) -> bool:
-    return query is not None and manifest.queries.get(query, -1) >= batch_id

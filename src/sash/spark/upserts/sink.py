@@ -5,8 +5,9 @@ revision of an identity is kept. One with `deleted` is kept as a tombstone, whic
 comes later cannot bring the row back. Tombstones are kept forever, as the rows of the table are.
 
 A micro-batch is written once. Spark repeats the last one after a failure; the manifest has the id of its query and its
-number, so the repetition is skipped. Where Spark does not report the id (Spark Connect, calls outside a stream), the
-repetition gives the same rows, because the greatest revision wins again.
+number, so the repetition is skipped. A smaller number means that the checkpoint is older than the target, and raises an
+error: nothing is written. Where Spark does not report the id (Spark Connect, calls outside a stream), neither is
+noticed, and a repetition gives the same rows, because the greatest revision wins again.
 """
 
 import os
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 from sash.durations import nanoseconds
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.inputs.arrow import pyarrow
+from sash.locations import local_path
 from sash.spark.columns import column
 from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.database import DatabaseUpsert, SqliteFile
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 _BUCKETS = 16
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _DATABASE = re.compile(r"(jdbc|postgres|postgresql|cockroachdb|duckdb|sqlite)[a-z0-9+]*:")
-_ELSEWHERE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def upsert(
@@ -54,6 +55,7 @@ def upsert(
     keep: int = 10,
     wait: Any = None,
     shared: bool = False,
+    late: str | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `writeStream.foreachBatch` that keeps the latest revision of each row in a target.
 
@@ -69,21 +71,23 @@ def upsert(
     generations later. One writer works at a time; others `wait` (default 1 minute; with `connect` the database
     decides). A query with a new checkpoint restarts its revisions, so a target that another query wrote raises an
     error, unless `shared` declares that their revisions belong together.
+
+    Late rows, which `rolling` emits with `late="emit"`, have no results, and would replace those of an earlier row.
+    `late="drop"` leaves them out, and their column; `"keep"` is for a column `late` of another meaning.
     """
     definition, style = _definition(keys, revision, deleted, partition_by, buckets), checked_style(paramstyle)
-    if not is_integer(keep) or keep < 1:
-        raise ArgumentError(f"keep must be an integer of at least 1, got {shown(keep)}.", argument="keep")
+    _require_choices(keep, late)
     if connect is not None:
         _require_connect(connect, target, wait)
         name = _table_name(table, "the database", partition_by, buckets)
-        return DatabaseUpsert(connect, None, name, definition, style, shared)
+        return DatabaseUpsert(connect, None, name, definition, style, shared, late)
     _require_omitted("paramstyle", style, "without connect")
     seconds, path = nanoseconds("1 minute" if wait is None else wait, "wait") / 1e9, _path_of(target)
     if path.suffix.lower() in _SQLITE:
         name = _table_name(table, shown(path), partition_by, buckets)
-        return DatabaseUpsert(SqliteFile(path, seconds), path, name, definition, None, shared)
+        return DatabaseUpsert(SqliteFile(path, seconds), path, name, definition, None, shared, late)
     _require_omitted("table", table, "without connect or an SQLite target such as results.sqlite")
-    return ParquetUpsert(path, definition, buckets is not None, keep, seconds, shared)
+    return ParquetUpsert(path, definition, buckets is not None, keep, seconds, shared, late)
 
 
 def read_upserted(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
@@ -127,6 +131,13 @@ def _definition(keys: Any, revision: Any, deleted: Any, partition_by: Any, bucke
     return Definition(names, revision, deleted, parts, buckets or (1 if parts else _BUCKETS))
 
 
+def _require_choices(keep: Any, late: Any) -> None:
+    if not is_integer(keep) or keep < 1:
+        raise ArgumentError(f"keep must be an integer of at least 1, got {shown(keep)}.", argument="keep")
+    if late not in (None, "drop", "keep"):
+        raise ArgumentError(f"late must be 'drop' or 'keep', got {shown(late)}.", argument="late")
+
+
 def _require_connect(connect: Any, target: Any, wait: Any) -> None:
     if not callable(connect):
         raise KindError(
@@ -162,20 +173,18 @@ def _path_of(target: Any) -> Path:
             f"target must be a directory or an SQLite file such as results.sqlite, got {shown(target)}.",
             argument="target",
         )
-    text = os.fspath(target).removeprefix("file://")
-    if _DATABASE.match(text):
+    text = os.fspath(target)
+    if isinstance(text, str) and _DATABASE.match(text):
         raise UnsupportedError(
             f"target must be a path, got {shown(text)}; for a database pass connect=, a function that returns a DB-API "
             "connection, and table=.",
             argument="target",
         )
-    if _ELSEWHERE.match(text):
-        raise UnsupportedError(
-            "target must be an SQLite file, or a directory on a file system that the driver and executors share, got "
-            f"{shown(text)}, where files cannot be renamed atomically; or use connect=.",
-            argument="target",
-        )
-    return Path(text).absolute()
+    return local_path(
+        target,
+        "target",
+        "an SQLite file on the driver, or a directory on a mounted file system that the driver and executors share",
+    )
 
 
 def _manifest(path: str | os.PathLike[str]) -> Manifest:

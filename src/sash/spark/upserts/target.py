@@ -1,13 +1,18 @@
 """Checks that both kinds of upsert target share: of the rows, and of the query that writes them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructType
 
 from sash.errors import ArgumentError, KindError, shown
+from sash.spark.columns import column
 from sash.spark.upserts.manifest import Definition
+
+LATE = "late"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,46 @@ def require_own_query(
         f"use a new {target.argument}, or shared=True if the revisions belong together.",
         argument=target.argument,
     )
+
+
+def is_repetition(last: Mapping[str, int], query: str | None, batch_id: int, target: Place) -> bool:
+    """Return whether a micro-batch is the last one that a query wrote; raise if it is older.
+
+    Spark repeats only its last micro-batch. An older number means that the checkpoint was set back: the rows of that
+    micro-batch need not be those that were written under its number, and skipping them would lose them.
+    """
+    written = -1 if query is None else last.get(query, -1)
+    if batch_id < written:
+        raise ArgumentError(
+            f"The checkpoint is older than the {target}: the query is at micro-batch {batch_id}, and the "
+            f"{target.argument} has rows of micro-batch {written}; restore the checkpoint or the {target.argument} so "
+            f"that both are of the same time, or start with a new checkpoint and a new {target.argument}.",
+            argument=target.argument,
+        )
+    return batch_id == written
+
+
+def without_late(rows: DataFrame, late: str | None) -> DataFrame:
+    """Return the rows that an upsert takes: with "drop" those that are not late, without the column that says so."""
+    return rows.filter(~F.coalesce(column(LATE), F.lit(False))).drop(LATE) if late == "drop" else rows
+
+
+def require_late_decided(late: str | None, schema: StructType) -> None:
+    """Raise if the rows may include late ones, which have the identity of a result but no values, by oversight."""
+    kind = schema[LATE].dataType.simpleString() if LATE in schema.names else "none"
+    if late is None and kind == "boolean":
+        raise ArgumentError(
+            f"late must be 'drop', to leave out the rows that `rolling` marks in the column {LATE}, or 'keep' if it is "
+            "a column of yours, got None.",
+            argument="late",
+            column=LATE,
+        )
+    if late == "drop" and kind != "boolean":
+        raise KindError(
+            f"late must be omitted unless the rows have a column {LATE} of booleans, which is {kind}.",
+            argument="late",
+            column=LATE,
+        )
 
 
 def require_same(definition: Definition, stored: Definition, target: Place, *, buckets: bool = True) -> None:
