@@ -59,7 +59,7 @@ Anchors Keyed::between(int64_t from, int64_t to) {
 }
 
 // An event at t changes the anchors of its key from t to t + the largest size.
-Anchors Keyed::touched() {
+Anchors Keyed::touched(int64_t from) {
     std::vector<Anchor> anchors;
     auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
     // Rows of one key came in two ascending runs: those that were appended, then those that were late.
@@ -73,7 +73,7 @@ Anchors Keyed::touched() {
         std::optional<RowCursor> cursor;
         for (; i < touches_.size() && touches_[i].slot == slot; ++i) {
             if (!windows_[slot].rows.size) continue;
-            int64_t time = touches_[i].time, until = plus(time, largest_);
+            int64_t time = std::max(touches_[i].time, from), until = plus(touches_[i].time, largest_);
             if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
             cursor->seek({time, kFirstTie});
             for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
@@ -188,6 +188,21 @@ bool Keyed::pending(int64_t from, int64_t& time) {
     return false;
 }
 
+// Rows of the first time are not divided: there would be no end to them where they are many.
+int64_t Keyed::nth_time(int64_t from, size_t count) {
+    std::vector<int64_t> times;
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        if (!windows_[slot].rows.size) continue;
+        for (RowCursor cursor(tree_of(slot), {from, kFirstTie}); !cursor.at_end(); cursor.next())
+            times.push_back(cursor.place().time);
+    }
+    if (times.size() <= count) return INT64_MAX;
+    std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(count), times.end());
+    int64_t time = times[count];
+    bool first = count && *std::min_element(times.begin(), times.end()) == time;
+    return first ? plus(time, 1) : time;
+}
+
 bool Keyed::newest(int64_t& time) const {
     time = newest_;
     return rows_ || awaited_;
@@ -241,14 +256,6 @@ std::vector<uint8_t> Keyed::changed(const Anchors& anchors, const std::vector<Re
         else if (!marks[i])
             change[i] = emptied;
     return change;
-}
-
-void Keyed::mark_all() {
-    for (uint32_t slot = 0; slot < windows_.size(); ++slot)
-        tree_of(slot).each_leaf([&](auto* leaf) {
-            for (uint32_t i = leaf->begin; i < leaf->end; ++i)
-                nodes_.row(leaf, i)[RowShape::kMark] = 2;  // which no hash is
-        });
 }
 
 // Anchors of one key mostly follow each other, so each is sought from the one before.

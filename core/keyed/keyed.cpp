@@ -185,6 +185,7 @@ uint32_t Keyed::slot_of(const std::string& key, uint32_t hash) {
         free_.pop_back();
     }
     windows_[slot].key = key;
+    key_bytes_ += string_bytes(windows_[slot].key);
     windows_[slot].hash = hash;
     windows_[slot].live = true;
     table_[at] = slot + 1;
@@ -216,6 +217,7 @@ void Keyed::free_slot(uint32_t slot) {
     table_[hole] = 0;
     tree_of(slot).free_all();
     if (slot < awaited_spines_.size()) awaited_of(slot).free_all();
+    key_bytes_ -= string_bytes(windows_[slot].key);
     windows_[slot] = KeyWindow();
     for (Agenda* agenda : {&expiring_, &forgetting_, &showing_}) agenda->forget(slot);
     free_.push_back(slot);
@@ -229,7 +231,12 @@ void Keyed::free_if_empty(uint32_t slot) {
 
 size_t Keyed::live_bytes() const {
     size_t agendas = expiring_.bytes() + forgetting_.bytes() + showing_.bytes();
-    return nodes_.bytes() + awaited_nodes_.bytes() + live_keys() * (sizeof(KeyWindow) + 2 * sizeof(uint32_t)) + agendas;
+    size_t slots = table_.capacity() + free_.capacity() + unsure_.capacity() + due_.capacity() + sizes_.capacity();
+    size_t keys = windows_.size() * sizeof(KeyWindow) + key_bytes_ + slots * sizeof(uint32_t);
+    size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity() + gone_.capacity();
+    size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(Span) +
+                  touches_.capacity() * sizeof(Touch);
+    return nodes_.bytes() + awaited_nodes_.bytes() + names_->bytes() + keys + agendas + work;
 }
 
 }  // namespace sash

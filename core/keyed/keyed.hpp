@@ -77,7 +77,7 @@ class Keyed {
     KeyBatch batch_of(const KeyColumns* keys, size_t rows, int64_t seq);
     size_t live_keys() const { return windows_.size() - free_.size(); }
     size_t live_rows() const { return rows_; }
-    size_t live_bytes() const;
+    size_t live_bytes() const;  // all that is allocated, with what an allocation costs
     const std::string& key_of(uint32_t slot) const { return windows_[slot].key; }
     // The different keys of anchors, and which of them each anchor has.
     std::vector<uint32_t> keys_of(const std::vector<Anchor>& anchors, std::vector<int64_t>& places);
@@ -119,7 +119,7 @@ class Keyed {
     // The rows of a batch that were inserted, in its order.
     Anchors arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const;
     Anchors between(int64_t from, int64_t to);  // rows with from <= time < to, by time and arrival
-    Anchors touched();                          // rows that may have changed since the last call
+    Anchors touched(int64_t from);              // rows from a time on that may have changed since the last call
     std::vector<int64_t> gone();                // rows that were deleted after they had been shown
     // Those that were watched, then boundaries with from < b <= to whose largest window holds something, by key and time.
     Anchors boundaries(int64_t from, int64_t to, const Anchors* watched);
@@ -128,6 +128,8 @@ class Keyed {
 
     // The first row that is not before a time, or the first boundary after it that has something to show. False: none.
     bool pending(int64_t from, int64_t& time);
+    // A time before which there are at most so many rows that are not before `from`; INT64_MAX: there are no more of them.
+    int64_t nth_time(int64_t from, size_t count);
     // The last time of all rows that were held, and of deletes that waited, since there were none. False: there are none.
     bool newest(int64_t& time) const;
 
@@ -135,8 +137,6 @@ class Keyed {
     // How anchors have changed, whose results are in `outs`: boundaries since they were watched, rows since they were
     // last asked about. `extra` is a hash of what Python found for each anchor, or null.
     std::vector<uint8_t> changed(const Anchors& anchors, const std::vector<RecordOutput>& outs, const int64_t* extra);
-    // All rows have been shown, nobody remembers as what.
-    void mark_all();
 
     // --- answers (keyed/answers.cpp) --------------------------------------------------------------------
 
@@ -321,6 +321,7 @@ class Keyed {
     uint32_t epoch_ = 0;
     uint64_t generation_ = 0;  // how many keys have gone
     size_t rows_ = 0, awaited_ = 0;
+    size_t key_bytes_ = 0;  // of keys that are too long to stand in their strings
     int64_t newest_ = INT64_MIN;
     Agenda expiring_, forgetting_, showing_;  // rows, awaited deletes, anchors
 

@@ -202,7 +202,7 @@ int64_t* Keyed::pane_at(uint32_t slot, int64_t time, bool& made) {
 void Keyed::insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row) {
     bool made;
     int64_t* record = pane_at(slot, time, made);
-    if (made) Plan::clear(record);
+    if (made) std::fill_n(record, plan_->words(), 0);  // it travels as bytes, and equal panes have equal ones
     uint64_t nulls = read_inputs(inputs, row, scratch_.data());
     if (plan_->timed()) scratch_[plan_->time_at()] = frame_.rounded ? placed(time) : time;
     if (nulls)

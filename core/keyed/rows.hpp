@@ -21,6 +21,11 @@ namespace sash {
 using tree::RowPlace;
 inline constexpr int64_t kFirstTie = INT64_MIN;  // before every tie, so that a time comes before all its rows
 
+// What a string has allocated: nothing where it is short.
+inline size_t string_bytes(const std::string& text) {
+    return text.capacity() > std::string().capacity() ? tree::allocated_bytes(text.capacity() + 1) : 0;
+}
+
 // Ids that are bytes: each has a number, and numbers are ordered as their bytes are.
 class Names final : public tree::TieOrder {
    public:
@@ -28,6 +33,7 @@ class Names final : public tree::TieOrder {
         auto found = numbers_.find(name);
         if (found != numbers_.end()) return found->second;
         names_.emplace_back(name);
+        long_bytes_ += string_bytes(names_.back());
         int64_t number = static_cast<int64_t>(names_.size()) - 1;
         numbers_.emplace(names_.back(), number);
         return number;
@@ -35,6 +41,11 @@ class Names final : public tree::TieOrder {
     const std::string& name_of(int64_t number) const { return names_[static_cast<size_t>(number)]; }
     bool knows(int64_t number) const { return number >= 0 && static_cast<size_t>(number) < names_.size(); }
     size_t size() const { return names_.size(); }
+    // What is allocated: the names, a node of the map for each (a link, a view, a number, a hash), and its table.
+    size_t bytes() const {
+        size_t node = tree::allocated_bytes(sizeof(void*) + sizeof(std::string_view) + 2 * sizeof(int64_t));
+        return names_.size() * (sizeof(std::string) + node) + long_bytes_ + numbers_.bucket_count() * sizeof(void*);
+    }
     bool less(int64_t a, int64_t b) const override {
         if (a == b || b == INT64_MIN) return false;
         return a == INT64_MIN || name_of(a) < name_of(b);
@@ -43,6 +54,7 @@ class Names final : public tree::TieOrder {
    private:
     std::deque<std::string> names_;  // which never move, so that the map can lean on them
     std::unordered_map<std::string_view, int64_t> numbers_;
+    size_t long_bytes_ = 0;  // of names that are too long to stand in their strings
 };
 
 // What all rows of an engine have in common.

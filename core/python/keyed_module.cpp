@@ -142,15 +142,26 @@ KeyBatch batch_of(KeyedEngine& engine, nb::handle schema, nb::handle array, size
     return engine.keyed.batch_of(&keys, rows, seq);
 }
 
-void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle into) {
+template <class Take>
+void each_hash(nb::handle schema, nb::handle array, Take&& take) {
     KeyColumns keys(schema.ptr(), array.ptr());
-    Bytes bytes(into, true);
     std::string key;
     for (size_t row = 0; row < keys.rows(); ++row) {
         key.clear();
         keys.append(key, row);
-        data_of<int32_t>(bytes)[row] = static_cast<int32_t>(hash64(key.data(), key.size(), 1) % count);
+        take(row, hash64(key.data(), key.size(), 1));
     }
+}
+
+void buckets_of(nb::handle schema, nb::handle array, uint64_t count, nb::handle into) {
+    Bytes bytes(into, true);
+    each_hash(schema, array,
+              [&](size_t row, uint64_t hash) { data_of<int32_t>(bytes)[row] = static_cast<int32_t>(hash % count); });
+}
+
+void hashes_of(nb::handle schema, nb::handle array, nb::handle into) {
+    Bytes bytes(into, true);
+    each_hash(schema, array, [&](size_t row, uint64_t hash) { data_of<uint64_t>(bytes)[row] = hash; });
 }
 
 void apply_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle ids, nb::handle deletes,
@@ -283,6 +294,7 @@ nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
 void bind_keyed(nb::module_& m) {
     m.def("buckets", buckets_of, "schema"_a, "array"_a, "count"_a, "into"_a,
           "Write which of so many buckets each row's key belongs to, the same in every process.");
+    m.def("hashes", hashes_of, "schema"_a, "array"_a, "into"_a, "Write a hash of each row, the same in every process.");
     nb::class_<KeyBatch>(m, "KeyBatch").def("__len__", [](const KeyBatch& b) { return b.slots.size(); });
     nb::class_<Anchors>(m, "Anchors")
         .def("__len__", [](const Anchors& a) { return a.items.size(); })
@@ -302,7 +314,8 @@ void bind_keyed(nb::module_& m) {
         .def(
             "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,
             "stop"_a)
-        .def("touched", [](KeyedEngine& e) { return e.keyed.touched(); })
+        .def(
+            "touched", [](KeyedEngine& e, int64_t from) { return e.keyed.touched(from); }, "start"_a)
         .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
         .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
         .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a, "spans"_a)
@@ -327,6 +340,9 @@ void bind_keyed(nb::module_& m) {
                 return e.keyed.pending(from, time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
             },
             "start"_a)
+        .def(
+            "nth_time", [](KeyedEngine& e, int64_t from, size_t count) { return e.keyed.nth_time(from, count); },
+            "start"_a, "count"_a)
         .def_prop_ro("newest",
                      [](KeyedEngine& e) {
                          int64_t time;
@@ -336,7 +352,6 @@ void bind_keyed(nb::module_& m) {
         .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())
         .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })
         .def_prop_ro("repairs", [](KeyedEngine& e) { return e.keyed.repairs(); })
-        .def("mark_all", [](KeyedEngine& e) { e.keyed.mark_all(); })
         .def_prop_ro("live_bytes", [](KeyedEngine& e) { return e.keyed.live_bytes(); })
         .def_prop_ro("progress", [](KeyedEngine& e) { return e.keyed.progress(); })
         .def_prop_ro("live_keys", [](KeyedEngine& e) { return e.keyed.live_keys(); })

@@ -35,6 +35,8 @@ inline void* allocated(size_t bytes) {
     if (!memory) throw std::bad_alloc();
     return memory;
 }
+// What an allocation takes: a header of eight bytes, and at least 32 in all.
+inline size_t allocated_bytes(size_t bytes) { return bytes ? std::max<size_t>((bytes + 8 + 15) / 16 * 16, 32) : 0; }
 inline size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 // `count` children; child i has places from first[i] up to first[i + 1]. Its summary is valid if bit i of `valid` is

@@ -60,7 +60,8 @@ class WordNodes {
     uint32_t capacity() const { return capacity_; }
     uint32_t append_limit() const { return capacity_ - capacity_ / 16; }
     uint32_t fanout() const { return fanout_; }
-    size_t bytes() const { return bytes_; }  // of all nodes
+    // Of all nodes, and of leaves that are kept for later.
+    size_t bytes() const { return bytes_ + spare_.size() * leaf_bytes(capacity_) + spare_.capacity() * sizeof(void*); }
     void set_order(const TieOrder* order) { order_ = order; }
 
     __attribute__((always_inline)) bool less(const Place& a, const Place& b) const {
@@ -77,15 +78,14 @@ class WordNodes {
 
     Leaf* make_leaf(uint32_t wanted) {
         uint32_t room = size_class(wanted);
-        size_t bytes = leaf_bytes(room);
         void* memory = nullptr;
         if (room == capacity_ && !spare_.empty()) {
             memory = spare_.back();
             spare_.pop_back();
         } else {
-            memory = allocated(bytes);
+            memory = allocated(leaf_size(room));
         }
-        bytes_ += bytes;
+        bytes_ += leaf_bytes(room);
         Leaf* leaf = new (memory) Leaf;
         leaf->room = room;
         return leaf;
@@ -121,7 +121,7 @@ class WordNodes {
     Inner* make_inner() {
         size_t children = aligned(sizeof(Inner)), first = children + aligned(fanout_ * sizeof(Node*));
         size_t counted = first + fanout_ * sizeof(Place);
-        char* memory = static_cast<char*>(allocated(inner_bytes()));
+        char* memory = static_cast<char*>(allocated(inner_size()));
         bytes_ += inner_bytes();
         Inner* inner = new (memory) Inner;
         inner->children = reinterpret_cast<Node**>(memory + children);
@@ -137,7 +137,7 @@ class WordNodes {
     uint32_t summary_words() const { return summary_words_; }
     int64_t* summary(Inner* inner, uint32_t i) {
         if (!inner->summaries) {
-            inner->summaries = static_cast<int64_t*>(allocated(summary_bytes()));
+            inner->summaries = static_cast<int64_t*>(allocated(summary_size()));
             bytes_ += summary_bytes();
         }
         return inner->summaries + size_t{i} * summary_words_;
@@ -159,7 +159,7 @@ class WordNodes {
     SASH_FETCH void prefetch(const Leaf* leaf) const { prefetch_whole(leaf); }
     SASH_FETCH void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);
-        size_t most = std::min<size_t>(leaf_bytes(capacity_), kPrefetched);
+        size_t most = std::min<size_t>(leaf_size(capacity_), kPrefetched);
         for (size_t at = 0; at < most; at += 64) __builtin_prefetch(bytes + at);
     }
 
@@ -169,12 +169,15 @@ class WordNodes {
     }
 
     static constexpr size_t kSpare = 16, kPrefetched = 4096;
-    size_t leaf_bytes(uint32_t room) const { return sizeof(Leaf) + size_t{room} * stride_ * sizeof(int64_t); }
-    size_t inner_bytes() const {
+    size_t leaf_size(uint32_t room) const { return sizeof(Leaf) + size_t{room} * stride_ * sizeof(int64_t); }
+    size_t inner_size() const {
         return aligned(sizeof(Inner)) + aligned(fanout_ * sizeof(Node*)) + fanout_ * sizeof(Place) +
                fanout_ * sizeof(uint32_t);
     }
-    size_t summary_bytes() const { return size_t{fanout_} * summary_words_ * sizeof(int64_t); }
+    size_t summary_size() const { return size_t{fanout_} * summary_words_ * sizeof(int64_t); }
+    size_t leaf_bytes(uint32_t room) const { return allocated_bytes(leaf_size(room)); }
+    size_t inner_bytes() const { return allocated_bytes(inner_size()); }
+    size_t summary_bytes() const { return allocated_bytes(summary_size()); }
 
     uint32_t stride_, capacity_, fanout_, summary_words_;
     const TieOrder* order_ = nullptr;

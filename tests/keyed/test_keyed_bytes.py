@@ -4,6 +4,7 @@ from base64 import b85decode
 from typing import Any
 from zlib import decompress
 
+import pyarrow as pa
 import pytest
 
 from sash import KeyedWindows, monoids
@@ -88,6 +89,12 @@ def test_bytes_of_flat_runs_are_read(sample: str, every: bool) -> None:
     assert old.metrics == new.metrics and old.metrics["live_rows"] > 0
     late = {"k": ["a", "b", "a"], "t": [150, 230, 75], "i": ["p", "q", "r"], "x": [3, 4, 5], "gone": [False] * 3}
     for batch in (late, rows(20, 231)):
-        assert old.push(batch).to_pylist() == new.push(batch).to_pylist()
+        assert same_but_for_revisions(old.push(batch), new.push(batch))
         old.check_invariants()
-    assert old.flush().to_pylist() == new.flush().to_pylist()
+    assert same_but_for_revisions(old.flush(), new.flush())
+
+
+def same_but_for_revisions(old: pa.Table, new: pa.Table) -> bool:
+    """Compare results; revisions once counted rows instead of pushes, and go on from where they were."""
+    assert all(a >= b for a, b in zip(old["revision"].to_pylist(), new["revision"].to_pylist(), strict=True))
+    return old.drop_columns("revision").to_pylist() == new.drop_columns("revision").to_pylist()

@@ -60,6 +60,12 @@ class Emitter(Protocol):
     def rest(self) -> Emission:
         """Return all that is pending."""
 
+    def reachable(self, watermark: int, rows: int) -> int:
+        """Return the watermark at which no more than about so many results are due without new rows."""
+
+    def recall(self) -> None:
+        """Take note of what was emitted before, after a stream was rebuilt."""
+
 
 @dataclass
 class Position:
@@ -67,7 +73,7 @@ class Position:
 
     newest: int | None = None  # time of a row that was in time
     seq: int = 0  # of the next row
-    revision: int = 0  # of the last result
+    revision: int = 0  # of the last step, and of all its results
     finished: int = LOWEST  # rows before this, and boundaries up to it, have been emitted as final
     shown: int = LOWEST  # boundaries up to this have been emitted
 
@@ -93,18 +99,20 @@ class Context:
         return Answers.of(self.definition, self.engine, anchors, self.retained.values)
 
     def revised(self, rows: "pa.Table", gone: int) -> Emission:
-        """Return rows with a revision each, the first `gone` of them marked as deleted."""
+        """Return rows with the revision of the step, the first `gone` of them marked as deleted."""
         pa = arrow.pyarrow()
-        revisions = self.next_revisions(rows.num_rows)
+        revisions = self.revisions(rows.num_rows)
         deleted = np.arange(rows.num_rows) < gone
         rows = rows.append_column("revision", pa.array(revisions)).append_column("deleted", pa.array(deleted))
         return Emission(rows, Counter(emitted=rows.num_rows, deleted=gone))
 
-    def next_revisions(self, count: int) -> NDArray[np.int64]:
-        """Return so many revisions, each greater than all before."""
-        first = self.position.revision + 1
-        self.position.revision += count
-        return first + np.arange(count)
+    def revisions(self, count: int) -> NDArray[np.int64]:
+        """Return the revision of the step for so many rows.
+
+        It counts steps, not rows: a stream that was rebuilt may emit more rows than one that was not, and later
+        revisions must be greater than those of either.
+        """
+        return np.full(count, self.position.revision, dtype=np.int64)
 
     def with_late(self, due: Emission, table: "pa.Table", late: NDArray[np.bool_], own: list[str]) -> Emission:
         """Add the late rows with null results, if they are to be emitted; `own` are the columns they keep."""
@@ -124,7 +132,7 @@ class Context:
         if field.name == "deleted":
             return pa.array(np.zeros(rows.num_rows, dtype=bool))
         if field.name == "revision":
-            return pa.array(self.next_revisions(rows.num_rows))
+            return pa.array(self.revisions(rows.num_rows))
         return pa.nulls(rows.num_rows, field.type)
 
     def no_rows(self) -> tuple["pa.Table", NDArray[np.bool_]]:

@@ -50,6 +50,18 @@ class _Boundaries:
         """Return the time at or before which no row is needed."""
         return self.grid.next_boundary(horizon) - self.context.definition.largest - 1
 
+    def _reachable(self, from_boundary: int, until: int, rows: int) -> int:
+        """Return a time up to which there are no more than so many results, but for those of one boundary."""
+        engine = self.context.engine
+        keys = max(engine.live_keys, 1)
+        first = engine.pending(from_boundary)
+        if first is None or keys * ((until - first) // self.grid.every + 1) <= rows:
+            return until
+        return min(first + self.grid.every * (rows // keys - 1) if rows >= keys else first - (rows == 0), until)
+
+    def recall(self) -> None:
+        """Take note of what was emitted before: what a batch changes is compared within its step."""
+
     def _bounds(self, anchors: "_core.Anchors") -> "pa.Table":
         """Return the keys and the ends of the anchors' windows."""
         return boundary_columns(
@@ -64,6 +76,11 @@ class BoundaryFinal(_Boundaries):
         """Return the watermark at which something will be due without new rows."""
         first = self.context.engine.pending(self.context.position.finished)
         return None if first is None else first + self.context.horizon.lateness
+
+    def reachable(self, watermark: int, rows: int) -> int:
+        """Return the watermark at which no more than about so many boundaries become final."""
+        lateness = self.context.horizon.lateness
+        return self._reachable(self.context.position.finished, watermark - lateness, rows) + lateness
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> None:
         """Take note of what a batch is about to change: nothing that was emitted can change."""
@@ -94,6 +111,10 @@ class BoundaryUpdate(_Boundaries):
     def next_at(self) -> int | None:
         """Return the watermark at which something will be due without new rows."""
         return self.context.engine.pending(self.context.position.shown)
+
+    def reachable(self, watermark: int, rows: int) -> int:
+        """Return the watermark at which no more than about so many boundaries are reached."""
+        return self._reachable(self.context.position.shown, watermark, rows)
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> Watched:
         """Take note of what the boundaries show that a batch is about to change."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.inputs import arrow
+from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Watched
 from sash.keyed.intake import INSERTED, LATE, Batch, Status
@@ -39,6 +40,13 @@ class _Events:
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> None:
         """Take note of what a batch is about to change: nothing, for rows remember what they showed."""
+
+    def reachable(self, watermark: int, rows: int) -> int:
+        """Return the watermark itself: nothing is due without new rows."""
+        return watermark
+
+    def recall(self) -> None:
+        """Take note of what was emitted before: nothing that comes depends on it."""
 
     def _rows(self, seqs: NDArray[np.int64]) -> "pa.Table":
         return self.context.retained.rows(seqs).select(self.own)
@@ -103,6 +111,13 @@ class EventFinal(_Events):
         first = self.context.engine.pending(self.context.position.finished)
         return None if first is None else first + 1 + self.context.horizon.lateness
 
+    def reachable(self, watermark: int, rows: int) -> int:
+        """Return the watermark at which no more than so many rows become final, but for those of one time."""
+        context = self.context
+        if context.engine.live_rows <= rows:
+            return watermark
+        return min(context.engine.nth_time(context.position.finished, rows) + context.horizon.lateness, watermark)
+
     def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
         """Return the rows before the horizon that have not been emitted."""
         horizon = LOWEST if self.context.horizon.at is None else self.context.horizon.at
@@ -145,13 +160,25 @@ class EventUpdate(_Events):
         """Return what has changed since the last batch."""
         return self.context.with_late(self._changed(), *self.context.no_rows(), self.own)
 
+    def recall(self) -> None:
+        """Take note of what was emitted before, so that only what differs from it comes again."""
+        self.context.engine.gone()
+        horizon = self.context.horizon.at
+        self._compared(LOWEST if horizon is None else horizon)  # rows before it do not change any more
+
+    def _compared(self, start: int) -> tuple["_core.Anchors", Answers, NDArray[np.uint8]]:
+        """Return the touched rows from a time on, what they show now, and whether that is new."""
+        engine = self.context.engine
+        anchors = engine.touched(start)
+        answers = self.context.answers(anchors)
+        change = np.frombuffer(engine.changed(anchors, answers.rooms, answers.extra()), dtype=np.uint8)
+        return anchors, answers, change
+
     def _changed(self) -> Emission:
         pa = arrow.pyarrow()
         context = self.context
         gone = np.frombuffer(context.engine.gone(), dtype=np.int64)
-        anchors = context.engine.touched()
-        answers = context.answers(anchors)
-        change = np.frombuffer(context.engine.changed(anchors, answers.rooms, answers.extra()), dtype=np.uint8)
+        anchors, answers, change = self._compared(LOWEST)
         keep = np.flatnonzero(change)
         seqs = np.frombuffer(anchors.seqs(), dtype=np.int64)[keep]
         revised = int((seqs < context.position.seq).sum())  # those that were there before this batch

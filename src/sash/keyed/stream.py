@@ -62,9 +62,10 @@ class Stream:
     retained: RetainedRows
     position: Position
     time_type: "pa.DataType"
+    chained: bool = False  # rows come when the watermark passes them, so those of a step are judged by the one before
 
     @classmethod
-    def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False) -> "Stream":
+    def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False, chained: bool = False) -> "Stream":
         """Start a stream for batches with the columns of this table; with `panes`, for batches of its panes."""
         _require_columns(spec, table)
         definition = Definition.of(spec, table)
@@ -80,7 +81,7 @@ class Stream:
         intake = (PaneIntake if panes else RowIntake)(spec, definition, engine, table.schema)
         context = Context(spec, definition, engine, horizon, retained, position, intake.schema)
         time_type = table.schema.field(spec.time).type
-        return cls(spec, definition, engine, intake, emits(context), horizon, retained, position, time_type)
+        return cls(spec, definition, engine, intake, emits(context), horizon, retained, position, time_type, chained)
 
     @property
     def schema(self) -> "pa.Schema":
@@ -96,7 +97,8 @@ class Stream:
     def step(self, table: "pa.Table", watermark: int | None) -> Step:
         """Apply a batch and return what is due at a watermark in ticks."""
         batch = self.intake.read(table)
-        horizon = self.horizon.advance(watermark)
+        before, horizon = self.horizon.at, self.horizon.advance(watermark)
+        horizon = before if self.chained else horizon
         late = np.zeros(len(batch.times), dtype=bool)
         if horizon is not None:
             late = batch.times < self.emitter.late_before(horizon)
@@ -106,6 +108,7 @@ class Stream:
         watched = self.emitter.watch(keys, batch.times, late)
         status, counts = self.intake.apply(keys, batch, late)
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
+        self.position.revision += 1
         emission = self.emitter.due(keys, batch, status, watched)
         self.position.seq += len(batch.times)
         self.expire()
@@ -116,6 +119,12 @@ class Stream:
     def _keys(self, batch: Batch) -> "_core.KeyBatch":
         """Find the keys of a batch, which is the next one of the stream."""
         return arrow.key_batch(self.engine, batch.table, self.spec.keys, self.position.seq)
+
+    def reachable(self, watermark: int, size: int) -> int:
+        """Return the watermark at which results of about so many bytes are due without new rows, or less."""
+        held = self.retained.nbytes // max(self.retained.rows_held, 1)
+        columns = len(self.definition.names) * len(self.definition.windows) + len(self.spec.keys) + 4
+        return self.emitter.reachable(watermark, size // (held + 16 * columns))
 
     def expire(self) -> None:
         """Drop what no result that is still to come can see."""
@@ -132,6 +141,7 @@ class Stream:
 
     def flush(self) -> Emission:
         """Return all that is pending as final, and drop everything."""
+        self.position.revision += 1
         emission = self.emitter.rest()
         self.engine.expire(HIGHEST, HIGHEST)
         return emission
@@ -178,15 +188,13 @@ class Stream:
         seq = self.position.seq
         self.restore_position(saved)
         self.position.seq = seq
-        self.engine.mark_all()
-        self.engine.gone()
-        self.engine.touched()
         self.expire()
+        self.emitter.recall()
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory in bytes."""
-        return int(self.engine.live_bytes + self.retained.nbytes)
+        """Approximate memory in bytes: what is allocated, and a quarter more of Arrow's, which its pool wastes."""
+        return int(self.engine.live_bytes + self.retained.nbytes * 5 // 4)
 
     def due_at(self) -> int | None:
         """Return the watermark at which there is something to do without new rows: to emit, or to drop what is left."""

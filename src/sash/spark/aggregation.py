@@ -8,6 +8,7 @@ from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
+from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.query import roll_stream
 
 
@@ -45,7 +46,8 @@ def rolling(
     Rows with the same key and time have no particular order, so a monoid that is not commutative needs distinct times
     or `id`. A monoid that runs in Python must declare what it `returns`, because Spark plans before it runs. Arguments
     are checked here, before anything runs. `buckets` (default 8) is the maximum number of tasks that share the state of
-    a stream; `cache_bytes` limits how much of it a worker keeps in memory.
+    a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
+    the memory that Spark sets aside for Python.
     """
     if not isinstance(df, DataFrame):
         raise KindError(
@@ -57,5 +59,6 @@ def rolling(
     )  # fmt: skip
     if not df.isStreaming:
         return roll_batch(df, spec)
-    limit = {} if cache_bytes is None else {"cache_bytes": checked_int("cache_bytes", cache_bytes, 0)}
-    return roll_stream(df, spec, buckets, **limit)
+    given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
+    limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
+    return roll_stream(df, spec, buckets, cache_limit=limit)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+from sash.keyed.spec import Spec
 
 _TO_ARROW = {
     spark.BooleanType: pa.bool_(),
@@ -133,16 +134,23 @@ def arrow_type(kind: spark.DataType) -> pa.DataType | None:
     return _TO_ARROW.get(type(kind))
 
 
-def require_plain_text(field: spark.StructField) -> None:
-    """Raise KindError for a key whose collation treats different texts as equal."""
-    collation = getattr(field.dataType, "collation", "UTF8_BINARY")
-    if collation != "UTF8_BINARY":
-        raise KindError(
-            f"keys must compare by bytes, but column {shown(field.name)} has the collation {collation}; "
-            'use lower(column) or collate(column, "UTF8_BINARY").',
-            argument="keys",
-            column=field.name,
-        )
+def require_plain_text(columns: spark.StructType, spec: Spec) -> None:
+    """Raise KindError for a column by which rows are told apart whose collation treats different texts as equal."""
+    named = [(name, "keys") for name in spec.keys] + [(spec.id, "id")]
+    if spec.retract is not None and spec.id is None:  # a delete is of a row that is equal in these
+        named += [(name, "aggs") for monoid in spec.aggs.values() for name in monoid.columns]
+    for name, argument in named:
+        if name is None:
+            continue
+        kind = columns.fields[place_of(columns, name, argument)].dataType
+        collation = getattr(kind, "collation", "UTF8_BINARY")
+        if collation != "UTF8_BINARY":
+            raise KindError(
+                f"{argument} must compare by bytes, but column {shown(name)} has the collation {collation}; "
+                'use lower(column) or collate(column, "UTF8_BINARY").',
+                argument=argument,
+                column=name,
+            )
 
 
 def spark_type(kind: pa.DataType) -> spark.DataType:

@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 from sash.errors import ArgumentError, KindError, shown
 from sash.spark.java import java_home
 
-# Streams need these: transformWithState requires RocksDB, and without a changelog every micro-batch writes the whole
-# state.
+# Streams need these: transformWithState requires RocksDB, without a changelog every micro-batch writes the whole state,
+# and without versions by lineage two attempts of one task may end up in one state.
 STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
 _LOOPBACK = "127.0.0.1"
 _LOCAL = {

@@ -214,6 +214,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"keys": "collated"},
         "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
     ),
+    "a collated id": ({"id": "collated"}, "id must compare by bytes, but column 'collated' has the collation"),
+    "deletes by collated text": (
+        {"aggs": {"last": monoids.last("collated")}, "retract": "text = 'x'"},
+        "aggs must compare by bytes, but column 'collated' has the collation",
+    ),
     "two columns of a name": (
         {"keys": "twice"},
         "keys must name one column of df, got 'twice', which is the name of 2",

@@ -1,6 +1,10 @@
 """The log of a bucket: whose it is, how large its records are, what is read and written, and what stays in memory."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +16,12 @@ import pytest
 from sash import CorruptStateError, Monoid, monoids
 from sash.keyed.spec import Spec
 from sash.spark.stream import log
-from sash.spark.stream.cache import Cache, CachedStream
+from sash.spark.stream.cache import IDLE_SECONDS, Cache, CachedStream, Limit
+from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.query import plan_of
+from support.buckets import growth
 from support.buckets.memory import MemoryStore
 from support.buckets.single import COUNT, Single, event, picked, plain
 from support.buckets.trial import COMMUTATIVE, Asking, Trial, letters
@@ -74,10 +80,10 @@ def test_the_state_of_a_newer_sash_is_refused(monkeypatch):
     one = half_full()
     head = one.head
     with monkeypatch.context() as newer:
-        newer.setattr(log, "VERSION", 2)
+        newer.setattr(log, "VERSION", 3)
         one.store.now.head = head.to_bytes()
     with pytest.raises(
-        CorruptStateError, match=r"has state of version 2, but this version of sash reads version 1; use the version"
+        CorruptStateError, match=r"has state of version 3, but this version of sash reads version 2; use the version"
     ):
         one.run([event(12)])
 
@@ -118,7 +124,7 @@ def test_lateness_may_grow():
     assert other.run(plain(15, 5), 7) == []  # a row at 5 is as late as it was
     assert other.counts["late"] == 1
     assert picked(other.run([], 10), "window_end", "n_5000us") == [(20, 2)]
-    assert picked(other.run(plain(16), 14), "window_end", "n_5000us", "revision") == [(20, 3, 3)]
+    assert picked(other.run(plain(16), 14), "window_end", "n_5000us", "revision") == [(20, 3, 5)]
 
 
 def test_lateness_may_shrink():
@@ -223,28 +229,86 @@ def cached(size: int) -> CachedStream:
 
 def test_the_least_recently_used_goes_first():
     """What is taken out and put back is the newest again."""
-    cache = Cache(limit=100)
+    cache, limit = Cache(), Limit(100, 1)
     for name in "abc":
-        cache.put(name, cached(30))
-    cache.put("a", cache.take("a"))
-    cache.put("d", cached(30))
-    assert [name for name in "abcd" if cache.take(name) is not None] == ["a", "c", "d"]
+        cache.put((name,), cached(30), limit)
+    cache.put(("a",), cache.take(("a",)), limit)
+    cache.put(("d",), cached(30), limit)
+    assert [name for name in "abcd" if cache.take((name,)) is not None] == ["a", "c", "d"]
 
 
 def test_the_cache_stays_below_its_limit():
     """But for one that is too large by itself, which goes when the next comes."""
-    cache = Cache(limit=100)
+    cache, limit = Cache(), Limit(200, workers=2)
     sizes = np.random.default_rng(1).integers(1, 60, 200).tolist()
     for name, size in enumerate(sizes):
-        cache.put(name % 17, cached(size))
-        held = {name: cache.take(name) for name in range(17)}
+        cache.put((name % 17,), cached(size), limit)
+        held = {name: cache.take((name,)) for name in range(17)}
         there = {name: one for name, one in held.items() if one is not None}
         assert sum(one.stream.nbytes for one in there.values()) <= 100
         for name, one in there.items():
-            cache.put(name, one)
-    cache.put("large", cached(1000))
-    assert cache.take("large") is not None
-    assert cache.take(0) is None
+            cache.put((name,), one, limit)
+    cache.put(("large",), cached(1000), limit)
+    assert cache.take(("large",)) is not None
+    assert cache.take((0,)) is None
+
+
+def test_a_limit_of_one_query_is_not_that_of_others():
+    """Those without a limit of their own share one, and a small one of another does not evict them."""
+    cache, shared = Cache(), Limit(100, 1)
+    for name in ("a", "b"):
+        cache.put((name, 0), cached(45), shared)
+    for bucket in (0, 1):
+        cache.put(("small", bucket), cached(45), Limit(50, 1, own=True))
+        cache.put(("large", bucket), cached(450), Limit(5000, 1, own=True))
+    there = [("a", 0), ("b", 0), ("small", 0), ("small", 1), ("large", 0), ("large", 1)]
+    assert [key for key in there if cache.take(key)] == [key for key in there if key != ("small", 0)]
+
+
+def test_streams_that_nobody_asks_for_go():
+    """The query that used them has stopped, while others of the worker continue."""
+    now = [0.0]
+    cache, limit = Cache(lambda: now[0]), Limit(100, 1)
+    cache.put(("stopped", 0), cached(10), limit)
+    for _ in range(3):
+        now[0] += IDLE_SECONDS / 2
+        cache.put(("running", 0), cache.take(("running", 0)) or cached(10), limit)
+    assert cache.take(("stopped", 0)) is None and cache.take(("running", 0)) is not None
+
+
+def test_streams_of_an_earlier_start_go():
+    """Its definition may have had other code; those of other queries and operators stay."""
+    cache, limit = Cache(), Limit(100, 1)
+    keys = [("q", "op", "first", 0), ("q", "op", "second", 1), ("q", "another", "first", 0), ("p", "op", "first", 0)]
+    for key in keys:
+        cache.put(key, cached(1), limit)
+    cache.drop_earlier(("q", "op", "second"))
+    assert [key for key in keys if cache.take(key)] == keys[1:]
+
+
+@pytest.mark.parametrize(
+    ("confs", "given", "limit"),
+    [
+        ({"spark.master": "local[4]", "spark.driver.memory": "2g"}, None, Limit(1 << 30, 4)),
+        ({"spark.master": "local[4]"}, 1000, Limit(1000, 4, own=True)),
+        ({"spark.executor.pyspark.memory": "1g", "spark.executor.cores": "4", "spark.task.cpus": "2"}, None,
+         Limit(512 << 20, 2)),
+        ({"spark.executor.memoryOverhead": "1024"}, None, Limit(512 << 20, None)),
+        ({"spark.executor.memory": "1g", "spark.executor.cores": "1"}, None, Limit(192 << 20, 1)),
+    ],
+)  # fmt: skip
+def test_the_limit_follows_from_the_memory_of_an_executor(confs, given, limit):
+    """Half of what Python has there, for all workers together."""
+    assert cache_limit({"spark.master": "yarn", **confs}.get, given) == limit
+
+
+def test_streams_know_what_they_hold():
+    """What the cache counts is about what the process grows by, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run([sys.executable, growth.__file__], capture_output=True, text=True, check=True, env=environment)
+    found = {name: (counted, grown) for name, counted, grown in map(json.loads, said.stdout.splitlines())}
+    assert found.keys() == growth.CASES.keys()
+    assert not {name: sizes for name, sizes in found.items() if not 1 / 1.3 < sizes[0] / sizes[1] < 1.3}
 
 
 def test_what_is_taken_is_gone():
@@ -257,9 +321,8 @@ def test_what_is_taken_is_gone():
 
 def test_a_cache_that_is_too_small_costs_rebuilds_only():
     """What a plan allows is what a worker keeps."""
-    trial = Trial(Asking(emit="update", lateness=30, carry=("c",)), seed=1, delay_ms=1, cache_bytes=1)
+    trial = Trial(Asking(emit="update", lateness=30, carry=("c",)), seed=1, delay_ms=1, cache_limit=Limit(1))
     for batch in range(8):
         trial.batch([event(4 * batch + at, batch, named=False) | {"k": key} for at, key in enumerate("abcd")])
     trial.end()
     assert trial.play.counts["rebuilds"] > trial.play.counts["hits"]
-    assert all(cache.limit == 1 for cache in trial.play.caches)

@@ -168,6 +168,7 @@ WANTED = {
     "drops": 200,
     "restarts": 100,
     "retried batches": 100,
+    "mixed lineages": 200,
     "failed at step": 50,
     "failed at written": 50,
     "failed at saved": 50,

@@ -107,14 +107,17 @@ def test_rows_that_are_all_bad_are_counted_too(asking):
 
 
 @pytest.mark.parametrize("asking", [ROWS, NAMED, PANES])
-def test_markers_of_the_end_are_counted_nowhere(asking):
-    """From the year 9999 on rows move the watermark and nothing else, with an id or without."""
+def test_rows_of_the_year_9999_have_bad_times_and_markers_are_counted_nowhere(asking):
+    """A marker moves the watermark and nothing else, with an id or without: it has a time, and null in all else."""
     plan = asking.plan()
     assert dt.datetime(9999, 1, 1, tzinfo=dt.UTC) == dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
         microseconds=END
     )
-    end = asking.table([{**event(1, None), "t": END // TICK_US}]).select(plan.schema.names)
-    assert list(pack(plan, iter(end.to_batches()))) == []
+    ends = [{"t": END // TICK_US}, {**event(1, None), "t": END // TICK_US}, {"k": "a", "t": END // TICK_US + 1}]
+    table = asking.table([dict.fromkeys(event(1)) | row for row in ends]).select(plan.schema.names)
+    assert list(pack(plan, iter(table.slice(0, 1).to_batches()))) == []
+    (bad,) = (row for batch in pack(plan, iter(table.to_batches())) for row in batch.to_pylist())
+    assert bad == {"bucket": 0, "bad_times": 2, "bad_ids": 0, "data": b""}
     last = asking.table([{**event(1), "t": END // TICK_US - 1}]).select(plan.schema.names)
     assert sum(batch.num_rows for batch in pack(plan, iter(last.to_batches()))) == 1
 
@@ -137,6 +140,19 @@ def test_small_batches_are_packed_together(monkeypatch):
     table = ROWS.table(plain(*range(25))).select(plan.schema.names)
     packed = [row for batch in pack(plan, iter(table.to_batches(max_chunksize=4))) for row in batch.to_pylist()]
     assert [unpack_rows(plan, [row["data"]]).num_rows for row in packed] == [12, 12, 1]
+
+
+def test_rows_that_weigh_much_are_packed_by_their_bytes(monkeypatch):
+    """However few they are, in small batches or in a large one."""
+    monkeypatch.setattr(packing, "_CHUNK_BYTES", 1 << 14)
+    plan = Asking(aggs=COUNT, carry=("c",)).plan(1)
+    heavy = [{**event(time, named=False), "c": "x" * 4000} for time in range(20)]
+    table = ROWS.table(heavy).select(plan.schema.names)
+    for most in (1, 20):
+        packed = [row for batch in pack(plan, iter(table.to_batches(max_chunksize=most))) for row in batch.to_pylist()]
+        parts = [unpack_rows(plan, [row["data"]]) for row in packed]
+        assert max(part.num_rows for part in parts) <= 9  # of 20, as many as weigh twice the limit
+        assert pa.concat_tables(parts).equals(table.combine_chunks())
 
 
 def test_rows_travel_as_panes():

@@ -11,7 +11,7 @@ from sash.spark.stream import cache, processor
 from sash.spark.stream.bucket import COUNTERS
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.processor import OUTPUT, Processor
-from support.buckets.single import COUNT, Single, plain
+from support.buckets.single import COUNT, Single, picked, plain
 from support.buckets.trial import Asking, rows_of
 
 FINAL = Asking(aggs=COUNT, sizes=(4,))
@@ -29,9 +29,6 @@ class Value:
     def update(self, value: tuple[Any, ...]) -> None:
         self.held = value
 
-    def clear(self) -> None:
-        self.held = None
-
 
 class Map:
     """A MapState of Spark's; what is not there cannot be removed."""
@@ -47,9 +44,6 @@ class Map:
 
     def removeKey(self, key: tuple[Any, ...]) -> None:
         del self.held[key]
-
-    def clear(self) -> None:
-        self.held.clear()
 
 
 class Handle:
@@ -137,7 +131,7 @@ def test_an_operator_does_what_its_bucket_does(emit):
         assert operator.handle.timers == one.store.committed.timers
         assert {key for (key,) in operator.handle.log.held} == set(one.store.committed.log)
         assert all(sum(row["counts"][i] for row in said) == one.counts[name] for i, name in enumerate(COUNTERS))
-    assert operator.handle.head.held is None and not operator.handle.log.held
+    assert operator.handle.head.held is not None and not operator.handle.log.held  # the head stays
 
 
 def test_rows_are_as_spark_was_told():
@@ -159,6 +153,25 @@ def test_counters_come_once_however_many_parts_there_are(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("grid", [{}, {"every": 2}, {"every": 2, "emit": "update"}])
+def test_what_is_due_at_once_comes_in_portions(grid, monkeypatch):
+    """An outage is over, and more is due than one Arrow array can hold: the rest follows as the watermark advances."""
+    asking = Asking(aggs=COUNT, sizes=(4,), **grid)
+    operator, one = Operator(asking), Single(asking)
+    rows = [{**row, "k": key} for key in "abc" for row in plain(*range(100, 140))]
+    said, wanted = operator.results(operator.micro_batch(rows)), [*one.run(rows), *one.run([], 100)]
+    monkeypatch.setattr(processor, "RESULT_BYTES", 1000)
+    portions = []
+    for watermark_ms in range(100, 130):
+        operator.processor.init(operator.handle)  # as for each task
+        came = operator.micro_batch([], watermark_ms) if watermark_ms % 3 else operator.micro_batch([*plain(400)], 100)
+        portions.append(operator.results(came))
+    names = ["k", "window_end" if grid else "t", "n_2000us"]
+    due = sorted(picked([*said, *(row for part in portions for row in part)], *names))
+    assert due == sorted(picked(wanted, *names)) and len(due) > 60
+    assert len([part for part in portions if part]) > 5 and max(map(len, portions)) < 30
+
+
 def test_bad_rows_are_rows_that_came_in():
     """They were counted where they were packed."""
     bad = {**plain(1)[0], "t": None}
@@ -169,7 +182,7 @@ def test_bad_rows_are_rows_that_came_in():
 
 
 def test_one_workers_memory_is_by_query_and_operator():
-    """Two operators of one worker do not meet."""
+    """Two operators of one worker do not meet, be they alike."""
     one, other = Operator(FINAL), Operator(FINAL)
     one.micro_batch(plain(10))
     other.micro_batch(plain(12))

@@ -244,6 +244,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"keys": "collated"},
         "keys must compare by bytes, but column 'collated' has the collation UTF8_LCASE",
     ),
+    "a collated id": ({"id": "collated"}, "id must compare by bytes, but column 'collated' has the collation"),
+    "deletes by collated text": (
+        {"aggs": {"last": monoids.last("collated")}, "retract": "text = 'x'"},
+        "aggs must compare by bytes, but column 'collated' has the collation",
+    ),
     "a map for an id": ({"id": "pairs"}, "id must name columns of .*, but 'pairs' holds map<int,int>"),
     "a sum of text": (
         {"aggs": {"s": monoids.sum("text")}},

@@ -2,7 +2,8 @@
 
 `Cluster` runs single tasks on a given worker. `Play` makes micro-batches of them as Spark does, with failures at
 random: a task that fails is run again from the committed state, perhaps elsewhere and with its rows in another order; a
-whole micro-batch may have to be; a process may die and take its memory along.
+whole micro-batch may have to be; a process may die and take its memory along. Two attempts of one task may both
+succeed, and the store then has some of what the one has written and some of what the other has.
 """
 
 import itertools
@@ -107,14 +108,16 @@ class Play(Cluster):
 
     def batch(self, table: pa.Table, newest_us: int | None) -> pa.Table:
         """Run a micro-batch until it is committed, and return its results; the next one sees its watermark."""
-        maps = [list(pack(self.plan, iter(part.to_batches()))) for part in self._split(table)]
+        self.table = table
+        maps = self._maps()
         self._restart(0.1)
         outcomes = self._attempt(maps)
-        while self.random.random() < 0.1:  # the micro-batch as a whole is run again
+        while self.random.random() < 0.1:  # the micro-batch as a whole is run again: a sink sees it twice
             self.seen["retried batches"] += 1
             self.rollback()
             self._restart(0.3)
-            outcomes = self._attempt(maps)
+            before, outcomes = outcomes, self._attempt(maps)
+            self._require_same(before, outcomes)
         self.commit()
         self._count(outcomes, maps)
         if newest_us is not None:
@@ -122,7 +125,12 @@ class Play(Cluster):
         return self.results(outcomes)
 
     def empty(self) -> bool:
+        """Return whether nothing is left, but for what buckets remember of where they were."""
         return not any(store.committed for store in self.stores.values())
+
+    def _maps(self) -> list[list[pa.RecordBatch]]:
+        """Return what map tasks have packed."""
+        return [list(pack(self.plan, iter(part.to_batches()))) for part in self._split(self.table)]
 
     def _split(self, table: pa.Table) -> list[pa.Table]:
         """Return the rows of each map task."""
@@ -139,11 +147,33 @@ class Play(Cluster):
             fails = (self.random.choice(POINTS), self.random.randint(1, 2)) if self.random.random() < chance else None
             worker = self.random.randrange(len(self.caches))
             try:
-                return self.task(packed, partition, worker, fails)
+                return self._perhaps_again(self.task(packed, partition, worker, fails), partition)
             except Failed as failure:
                 self.seen[f"failed at {failure}"] += 1
                 self._restart(0.1, [worker])
         raise AssertionError("the last attempt cannot fail")
+
+    def _perhaps_again(self, outcomes: list[Outcome], partition: Sequence[int]) -> list[Outcome]:
+        """Run a second attempt at times, whose rows were cut and shuffled otherwise, and mix what both wrote."""
+        if self.random.random() > 0.15:
+            return outcomes
+        self.seen["mixed lineages"] += 1
+        first = {bucket: self.stores[bucket].now for bucket in partition}
+        for bucket in partition:
+            self.stores[bucket].rollback()
+        packed = packed_of(self._maps())
+        again = self.task(packed, partition, self.random.randrange(len(self.caches)))
+        self._require_same(outcomes, again)
+        for bucket in partition:
+            store = self.stores[bucket]
+            assert (first[bucket].head, first[bucket].timers) == (store.now.head, store.now.timers)
+            store.now = first[bucket].mixed_with(store.now, lambda: self.random.random() < 0.5)
+        return again
+
+    def _require_same(self, before: list[Outcome], after: list[Outcome]) -> None:
+        """A second attempt says what the first one has said, from memory or not, with the same revisions."""
+        one, other = (sorted(map(repr, self.results(outcomes).to_pylist())) for outcomes in (before, after))
+        assert one == other
 
     def _restart(self, chance: float, workers: Iterable[int] | None = None) -> None:
         """Lose the memory of some workers, or of all, at times."""

@@ -3,12 +3,16 @@
 What a task writes is seen by that task, and by all when it commits; what a failed task wrote has never been.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass
 class Contents:
-    """All that a bucket has in the state: its head, its records, and its registered timers."""
+    """All that a bucket has in the state: its head, its records, and its registered timers.
+
+    It is true where there is something besides the head, which stays for good.
+    """
 
     head: bytes | None = None
     log: dict[int, bytes] = field(default_factory=dict)
@@ -18,7 +22,15 @@ class Contents:
         return Contents(self.head, dict(self.log), set(self.timers))
 
     def __bool__(self) -> bool:
-        return self.head is not None or bool(self.log or self.timers)
+        return bool(self.log or self.timers)
+
+    def mixed_with(self, other: "Contents", choice: Callable[[], bool]) -> "Contents":
+        """Return what a store may have whose lineages mix: each thing is as one of two attempts has left it."""
+        log = {}
+        for seq in {**self.log, **other.log}:
+            chosen = (self if choice() else other).log
+            log |= {seq: chosen[seq]} if seq in chosen else {}
+        return Contents((self if choice() else other).head, log, set((self if choice() else other).timers))
 
 
 class MemoryStore:
@@ -36,9 +48,9 @@ class MemoryStore:
     def save_head(self, data: bytes) -> None:
         self.now.head = data
 
-    def read(self, seq: int) -> bytes:
+    def read(self, seq: int) -> bytes | None:
         self.reads += 1
-        return self.now.log[seq]
+        return self.now.log.get(seq)
 
     def write(self, seq: int, data: bytes) -> None:
         self.writes += 1
@@ -49,9 +61,6 @@ class MemoryStore:
     def remove(self, seq: int) -> None:
         self.removes += 1
         del self.now.log[seq]
-
-    def clear(self) -> None:
-        self.now.head, self.now.log = None, {}
 
     @property
     def drops(self) -> int:

@@ -189,7 +189,7 @@ class Trial:
         newest = max((row["t"] * TICK_US for row in rows if row["t"] is not None), default=None)
         fed = table
         if marker:
-            end = {**dict.fromkeys(table.column_names), "k": "end", "t": END, "gone": False}
+            end = {**dict.fromkeys(table.column_names), "t": END}
             fed, newest = pa.concat_tables([table, pa.Table.from_pylist([end], schema=table.schema)]), END
         mine = self.play.batch(fed.select(self.play.plan.schema.names), newest)
         own = self.engine.push(table, watermark=np.datetime64(ticks * TICK_US, "us"))

@@ -78,8 +78,7 @@ def _places(columns: spark.StructType, spec: Spec) -> dict[str, tuple[int, str]]
     places: dict[str, tuple[int, str]] = {}
     for name, argument in named:
         places.setdefault(name, (schema.place_of(columns, name, argument), argument))
-    for name in spec.keys:
-        schema.require_plain_text(columns.fields[places[name][0]])
+    schema.require_plain_text(columns, spec)
     return places
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from sash.keyed.spec import Spec
 from sash.spark import schema
@@ -13,6 +14,7 @@ from sash.spark.batch.partition import answers_of
 from sash.spark.batch.request import request_of
 from sash.spark.columns import column
 from sash.spark.retractions import MARK, with_mark, without_deleted
+from sash.spark.stream.packing import END
 from sash.spark.stream.query import plan_of
 
 
@@ -24,11 +26,20 @@ def roll_batch(df: DataFrame, spec: Spec) -> DataFrame:
     result = None if whole else plan_of(marked.schema, spec, None).result
     rows = without_deleted(marked, spec)
     if not whole:
-        rows = rows.filter(column(spec.time).isNotNull())
+        rows = rows.filter(_usable(column(spec.time), marked.schema[spec.time].dataType))
     answers = _roll(rows.drop(MARK), replace(spec, retract=None))
     if spec.late == "emit" and whole:
         answers = answers.withColumn("late", F.lit(False))
     return answers if result is None else _with_stream_columns(answers, result)
+
+
+def _usable(time: Column, kind: DataType) -> Column:
+    """Return the condition for times that a stream takes: it would count others as bad."""
+    if isinstance(kind, TimestampType):
+        return time < F.timestamp_micros(F.lit(END))
+    if isinstance(kind, TimestampNTZType):
+        return time < F.lit("9999-01-01").cast(kind)
+    return time.isNotNull()
 
 
 def _with_stream_columns(answers: DataFrame, result: pa.Schema) -> DataFrame:

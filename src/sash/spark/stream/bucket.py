@@ -1,10 +1,9 @@
 """One bucket of keys in one micro-batch: from its log to a stream, through the stream, and back to its log.
 
 Independent of Spark. The log in the state store is the truth; a cached stream is used only if it matches a record of
-the log. Every mutation, including those of timers, is logged with a fresh nonce before the stream is cached.
+the log. Every mutation, including those of timers, is logged with a nonce of its own before the stream is cached.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +13,13 @@ from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.stream import COUNTS, Step, Stream
-from sash.spark.stream.cache import Cache, CachedStream
+from sash.spark.stream.cache import Cache, CachedStream, Key
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.plan import Plan
+from sash.spark.stream.row_order import Hashes, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
+RESULT_BYTES = 1 << 30  # of a run: Spark puts all of it into one Arrow array, which holds less than twice as much
 GAUGES = ("live_keys", "live_rows", "records", "state_bytes")
 COUNTERS = (
     *COUNTS,
@@ -40,13 +41,18 @@ class Outcome:
 class Bucket:
     """A bucket in one micro-batch."""
 
-    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Hashable) -> None:
+    def __init__(self, plan: Plan, store: Store, cache: Cache, key: Key) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
-        cache.limit = plan.cache_bytes
         self.counts = dict.fromkeys(COUNTERS, 0)
 
-    def run(self, rows: pa.Table | None, watermark_ms: int) -> Outcome:
-        """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet."""
+    def run(self, rows: pa.Table | None, watermark_ms: int, most: int = RESULT_BYTES) -> Outcome:
+        """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet.
+
+        Of what is due without the rows, about `most` bytes are returned; the rest follows when the watermark advances.
+        No rows, where only counts of bad ones came, are nothing to run for: other attempts may send those elsewhere.
+        """
+        if rows is not None and not rows.num_rows:
+            return Outcome(self.plan.result.empty_table(), self.counts, None, None)
         head = self._head()
         log = Log(self.store, head)
         stream = self._stream(log)
@@ -54,13 +60,23 @@ class Bucket:
         if rows is None:
             self.counts["timers"] += 1
             rows = stream.schema.empty_table()
+        rows, hashes = self._in_order(stream, rows)
         self.plan.probe("step", self.key, self.counts)
-        step = stream.step(rows, watermark)
+        step = stream.step(rows, None if watermark is None else stream.reachable(watermark, most))
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
-        self._save(log, stream, step.applied, timer)
+        head.timer = timer
+        head.position = stream.saved_position() | {"seq": 0}  # which is that of a process
+        head.advance(hashes.tobytes())
+        self._save(log, stream, step.applied)
         self._count(log, stream, step)
         self.plan.probe("saved", self.key, self.counts)
         return Outcome(step.results, self.counts, timer, old_timer)
+
+    def _in_order(self, stream: Stream, rows: pa.Table) -> tuple[pa.Table, Hashes]:
+        """Return rows as every attempt of the task sees them, however map tasks and the shuffle divided them."""
+        if rows.num_rows:
+            rows = self._merge_panes(stream, rows)
+        return in_order(rows, arrow.ticks(rows, self.plan.spec.time)[0])
 
     def _head(self) -> Head:
         data = self.store.head()
@@ -81,7 +97,10 @@ class Bucket:
         cached = self.cache.take(self.key)
         head = log.head
         if not head.entries:
-            return self.plan.stream()
+            stream = self.plan.stream()
+            if head.position:
+                stream.resume(head.position)
+            return stream
         place = None if cached is None else self._place(head, cached)
         if cached is None or place is None:
             self.counts["rebuilds"] += 1
@@ -94,7 +113,7 @@ class Bucket:
 
     def _place(self, head: Head, cached: CachedStream) -> int | None:
         if self.plan.checked:
-            return head.place_of(cached.seq, cached.nonce)
+            return head.place_of(cached.nonce)
         return next((i for i, entry in enumerate(head.entries) if entry.seq == cached.seq), None)
 
     def _replay(self, stream: Stream, log: Log, start: int) -> Stream:
@@ -112,10 +131,10 @@ class Bucket:
         due = stream.due_at()
         return None if due is None else max(-(-due // _MILLISECOND), watermark_ms + 1, 1)
 
-    def _save(self, log: Log, stream: Stream, mattered: pa.Table, timer: int | None) -> None:
-        if timer is None:  # nothing is retained, so nothing is stored
-            self.store.clear()
-            log.head.entries.clear()
+    def _save(self, log: Log, stream: Stream, mattered: pa.Table) -> None:
+        if log.head.timer is None:  # nothing is retained
+            log.clear()
+            self.store.save_head(log.head.to_bytes())
             return
         times, _ = arrow.ticks(mattered, self.plan.spec.time)
         log.append(mattered.select(self.plan.logged), times)
@@ -125,10 +144,9 @@ class Bucket:
         log.compact(
             self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.spec.time, bound))
         )
-        log.head.position = stream.saved_position()
-        log.head.timer = timer
         self.store.save_head(log.head.to_bytes())
-        self.cache.put(self.key, CachedStream(stream, log.head.last.seq, log.head.last.nonce))
+        cached = CachedStream(stream, log.head.last.seq, log.head.last.nonce)
+        self.cache.put(self.key, cached, self.plan.cache_limit)
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
         return panes.merged(stream.definition, self.plan.spec, table) if self.plan.merges else table

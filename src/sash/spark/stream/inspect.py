@@ -1,5 +1,7 @@
 """The contents of a checkpoint: the buckets of a rolling aggregation, read by Spark's state data source."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from sash.errors import ArgumentError, shown
-from sash.spark.sessions import session
-from sash.spark.stream.log import Head
+from sash.spark.sessions import STATE, session
+from sash.spark.stream.log import Head, table_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -19,26 +21,44 @@ def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: Sp
     A bucket has the number of its records, their rows and bytes, the horizon up to which results are final, and the
     time of its next timer, at which it runs even without new rows.
     """
-    spark = session() if spark is None else spark
+    spark = spark or SparkSession.getActiveSession() or session()
+    with _state_settings(spark):
+        return _read(spark, checkpoint, rows, operator)
+
+
+@contextmanager
+def _state_settings(spark: SparkSession) -> Iterator[None]:
+    """Let the session read state as streams write it, and leave it as it was."""
+    before = {name: spark.conf.get(name, None) for name in STATE}
+    try:
+        for name, value in STATE.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, found in before.items():
+            spark.conf.unset(name) if found is None else spark.conf.set(name, found)
+
+
+def _read(spark: SparkSession, checkpoint: str, rows: bool, operator: int) -> pa.Table:
     heads = _heads(spark, checkpoint, operator)
     if not rows:
         return pa.Table.from_pylist([_bucket_row(*head) for head in heads], schema=_BUCKETS)
-    live = {(bucket, entry.seq) for _, bucket, head in heads for entry in head.entries if entry.rows}
+    live = {(bucket, entry.seq): entry for _, bucket, head in heads for entry in head.entries if entry.rows}
     found = _state(
         spark, checkpoint, operator, "log", ["key.bucket", "user_map_key.seq", "user_map_value.data"], flatten=True
     )
     parts = []
     for bucket, seq, data in found:
         if (bucket, seq) in live:
-            with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:
-                part = stream.read_all()
+            part = table_of(bytes(data), live[bucket, seq])
             parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
     return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
 
 
 def fingerprints(spark: SparkSession, checkpoint: str, operator: int = 0) -> set[str]:
     """Return the fingerprints of the definitions that the buckets of a checkpoint were written with."""
-    return {head.fingerprint for _, _, head in _heads(spark, checkpoint, operator)}
+    with _state_settings(spark):
+        return {head.fingerprint for _, _, head in _heads(spark, checkpoint, operator)}
 
 
 def _heads(spark: SparkSession, checkpoint: str, operator: int) -> list[tuple[int, int, Head]]:

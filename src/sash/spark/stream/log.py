@@ -1,11 +1,16 @@
 """The log of a bucket: records of the rows that changed something, and a head that lists the live records.
 
-A record is identified by its sequence number and a nonce. Every mutation appends one; that of a timer has no rows. So a
-bucket in memory can be compared with the log: it is up to date, behind, or unrelated.
+Every mutation appends a record; that of a timer has no rows. A mutation has a nonce: a hash of what it did, of the
+position after it, and of the nonce before. So a nonce stands for the whole history up to it, and a bucket in memory can
+be compared with the log: it is up to date, behind, or unrelated.
+
+Everything here is a function of the rows, not of their order or of how they were compressed: two attempts of one task
+write the same, so that it does not matter whose writes a state store keeps. A record carries its nonce and is checked
+when it is read, should they have differed in spite of that.
 """
 
+import hashlib
 import json
-import secrets
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,11 +23,13 @@ from numpy.typing import NDArray
 
 from sash.errors import CorruptStateError
 
-VERSION = 1
+VERSION = 2
+CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE_RECORDS = 64  # per bucket; beyond it neighbours are merged
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
 _SMALL = 1 << 15  # bytes not worth compressing: it takes a millisecond, and the state store compresses too
-_ENTRY = struct.Struct("<qQqqq")
+_ENTRY = struct.Struct("<qQQqqq")
+_NONCE = struct.Struct("<Q")
 
 Merge = Callable[[pa.Table], pa.Table]
 
@@ -31,7 +38,8 @@ class Entry(NamedTuple):
     """A live record; nothing is stored for one without rows."""
 
     seq: int
-    nonce: int
+    nonce: int  # of the last mutation that is part of it
+    stored: int  # the nonce that the stored record carries: of the last of those with rows
     rows: int
     size: int
     newest: int  # the greatest time among its rows
@@ -42,10 +50,9 @@ class Store(Protocol):
 
     def head(self) -> bytes | None: ...  # noqa: D102
     def save_head(self, data: bytes) -> None: ...  # noqa: D102
-    def read(self, seq: int) -> bytes: ...  # noqa: D102
+    def read(self, seq: int) -> bytes | None: ...  # noqa: D102
     def write(self, seq: int, data: bytes) -> None: ...  # noqa: D102
     def remove(self, seq: int) -> None: ...  # noqa: D102
-    def clear(self) -> None: ...  # noqa: D102
 
 
 @dataclass
@@ -57,11 +64,12 @@ class Head:
     position: dict[str, Any] = field(default_factory=dict)
     next_seq: int = 0
     timer: int | None = None
+    nonce: int = 0  # of the last mutation
 
     def to_bytes(self) -> bytes:
         """Return the head as bytes."""
         plain = {"version": VERSION, "fingerprint": self.fingerprint, "position": self.position}
-        plain |= {"next_seq": self.next_seq, "timer": self.timer}
+        plain |= {"next_seq": self.next_seq, "timer": self.timer, "nonce": self.nonce}
         text = json.dumps(plain).encode()
         return struct.pack("<I", len(text)) + text + b"".join(_ENTRY.pack(*entry) for entry in self.entries)
 
@@ -74,7 +82,8 @@ class Head:
             version = plain["version"]
             if version == VERSION:
                 entries = [Entry(*_ENTRY.unpack_from(data, at)) for at in range(4 + length, len(data), _ENTRY.size)]
-                return cls(plain["fingerprint"], entries, plain["position"], plain["next_seq"], plain["timer"])
+                words = [plain[name] for name in ("position", "next_seq", "timer", "nonce")]
+                return cls(plain["fingerprint"], entries, *words)
         except (struct.error, ValueError, KeyError, TypeError) as error:
             raise CorruptStateError(
                 f"The checkpoint has a bucket whose head cannot be read: {error}.", argument="checkpoint"
@@ -85,12 +94,17 @@ class Head:
             argument="checkpoint",
         )
 
-    def place_of(self, seq: int, nonce: int) -> int | None:
-        """Return the position of a record among the live ones, or None."""
+    def place_of(self, nonce: int) -> int | None:
+        """Return the position of the live record up to which a mutation and all before it are stored, or None."""
         for i in range(len(self.entries) - 1, -1, -1):
-            if (self.entries[i].seq, self.entries[i].nonce) == (seq, nonce):
+            if self.entries[i].nonce == nonce:
                 return i
         return None
+
+    def advance(self, rows: bytes) -> None:
+        """Take note of a mutation by these rows, after which the stream is at the current position."""
+        done = _NONCE.pack(self.nonce) + json.dumps([self.position, self.timer, self.next_seq]).encode() + rows
+        (self.nonce,) = _NONCE.unpack(hashlib.blake2b(done, digest_size=_NONCE.size).digest())
 
     @property
     def last(self) -> Entry:
@@ -113,27 +127,30 @@ class Log:
 
     def _table(self, entry: Entry) -> pa.Table:
         data = self.store.read(entry.seq)
-        self.read += len(data)
-        with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-            return stream.read_all()
+        self.read += 0 if data is None else len(data)
+        return table_of(data, entry)
 
     def append(self, table: pa.Table, times: NDArray[np.int64]) -> None:
-        """Append the rows of a mutation, or a record without rows."""
-        parts = max(1, -(-table.nbytes // RECORD_BYTES)) if table.num_rows else 1
+        """Append the rows of a mutation, or a record without rows; the head has its nonce."""
+        table = table.combine_chunks()
+        parts = max(1, -(-_wire_bytes(table) // RECORD_BYTES))
         rows = -(-table.num_rows // parts)
         for part in range(parts):
-            self._add(table.slice(part * rows, rows), times[part * rows : (part + 1) * rows])
+            # Only the last of several parts stands for the whole mutation.
+            nonce = self.head.nonce if part == parts - 1 else (self.head.nonce + part + 1) % 2**64
+            self._add(table.slice(part * rows, rows), times[part * rows : (part + 1) * rows], nonce)
 
-    def _add(self, table: pa.Table, times: NDArray[np.int64]) -> None:
+    def _add(self, table: pa.Table, times: NDArray[np.int64], nonce: int) -> None:
         newest = int(times.max()) if len(times) else -(2**63)
-        size = self._write(self.head.next_seq, table)
-        self.head.entries.append(Entry(self.head.next_seq, secrets.randbits(64), table.num_rows, size, newest))
+        size = self._write(self.head.next_seq, nonce, table)
+        self.head.entries.append(Entry(self.head.next_seq, nonce, nonce, table.num_rows, size, newest))
         self.head.next_seq += 1
 
-    def _write(self, seq: int, table: pa.Table) -> int:
+    def _write(self, seq: int, nonce: int, table: pa.Table) -> int:
         if not table.num_rows:
             return 0
         sink = pa.BufferOutputStream()
+        sink.write(_NONCE.pack(nonce))
         options = pa.ipc.IpcWriteOptions(compression="zstd" if table.nbytes > _SMALL else None)
         with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
             stream.write_table(table.combine_chunks())
@@ -158,6 +175,13 @@ class Log:
             last = last._replace(rows=0, size=0)
         self.head.entries = [*live, last]
 
+    def clear(self) -> None:
+        """Drop all records; the head stays, because rows may come again and must not start a new history."""
+        for entry in self.head.entries:
+            if entry.rows:
+                self.store.remove(entry.seq)
+        self.head.entries = []
+
     def compact(self, protected: int, merge: Merge) -> None:
         """Join neighbours until few records are left; `merge` may make a joined table smaller.
 
@@ -165,7 +189,7 @@ class Log:
         rewritten about once each time the state doubles.
         """
         while len(self.head.entries) > max(LIVE_RECORDS, protected + 1):
-            sizes = [entry.size for entry in self.head.entries]
+            sizes = [entry.rows for entry in self.head.entries]
             newer = list(accumulate(reversed(sizes)))[::-1]  # and the record itself
             rewritten = [old + new if old and new else 0 for old, new in pairwise(sizes)]
             at = min(range(len(sizes) - protected - 1), key=lambda i: rewritten[i] / max(newer[i], 1))
@@ -179,8 +203,27 @@ class Log:
         else:
             table = merge(pa.concat_tables([self._table(older), self._table(newer)]))
             self.store.remove(newer.seq)
-            size = self._write(older.seq, table)
+            size = self._write(older.seq, newer.nonce, table)
             self.merged += size
-            merged = older._replace(rows=table.num_rows, size=size, newest=max(older.newest, newer.newest))
+            newest = max(older.newest, newer.newest)
+            merged = Entry(older.seq, newer.nonce, newer.nonce, table.num_rows, size, newest)
         self.merges += 1
-        self.head.entries[at : at + 2] = [merged._replace(nonce=secrets.randbits(64))]
+        self.head.entries[at : at + 2] = [merged._replace(nonce=newer.nonce)]
+
+
+def table_of(data: bytes | None, entry: Entry) -> pa.Table:
+    """Return the rows of a record, or raise CorruptStateError for one that is not the one of the entry."""
+    if data is None or data[: _NONCE.size] != _NONCE.pack(entry.stored):
+        raise CorruptStateError(
+            f"The checkpoint mixes two attempts of a task: record {entry.seq} of a bucket is "
+            f"{'missing' if data is None else 'of another attempt'}. Start from a new checkpoint, or from a copy made "
+            f"before; {CHECKPOINT_FORMAT}=2, which sash.spark.session sets, prevents it.",
+            argument="checkpoint",
+        )
+    with pa.ipc.open_stream(pa.py_buffer(data)[_NONCE.size :]) as stream:
+        return stream.read_all()
+
+
+def _wire_bytes(table: pa.Table) -> int:
+    """Return the size of rows as Arrow writes them, which depends on nothing but the rows."""
+    return sum(int(pa.ipc.get_record_batch_size(batch)) for batch in table.to_batches())

@@ -16,7 +16,8 @@ def metrics(query: "StreamingQuery") -> list[dict[str, Any]]:
 
     It has `batch`, `seconds`, `rows_per_second` and `watermark`, and the counters of the operator: rows in, bad, late,
     emitted, revised, deleted; hits, catch-ups and rebuilds of buckets in memory; bytes of state written and read; and
-    the keys, rows, records and bytes in the buckets that the micro-batch touched.
+    the keys, rows, records and bytes in the buckets that the micro-batch touched. Counters are at least once: Spark
+    adds what a repeated task has counted.
     """
     if not hasattr(query, "recentProgress"):
         raise KindError(

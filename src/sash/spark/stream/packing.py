@@ -9,11 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql import types as spark
 
 from sash import _core
 from sash.inputs import arrow
 from sash.keyed.panes import partials_of
+from sash.spark.retractions import MARK
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.worker import freeze_imports
@@ -29,8 +31,8 @@ PACKED = spark.StructType(
 _ARROW = pa.schema(
     [("bucket", pa.int32()), ("bad_times", pa.int64()), ("bad_ids", pa.int64()), ("data", pa.large_binary())]
 )
-END = 253_370_764_800_000_000  # the year 9999 in microseconds: rows from then on only advance the watermark
-_CHUNK_ROWS = 1 << 17  # rows that are packed at a time
+END = 253_370_764_800_000_000  # the year 9999 in microseconds: rows from then on have no usable time
+_CHUNK_ROWS, _CHUNK_BYTES = 1 << 17, 1 << 26  # that are packed at a time
 
 
 def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -58,15 +60,22 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 def _chunks(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     chunk: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        chunk.append(batch)
-        rows += batch.num_rows
-        if rows >= _CHUNK_ROWS:
+    rows = size = 0
+    for piece in (piece for batch in batches for piece in _pieces(batch)):
+        chunk.append(piece)
+        rows, size = rows + piece.num_rows, size + piece.nbytes
+        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
             yield _input_table(plan, chunk)
-            chunk, rows = [], 0
+            chunk, rows, size = [], 0, 0
     if rows:
         yield _input_table(plan, chunk)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in pieces of about the bytes that are packed at a time, or as it is."""
+    rows = -(-batch.num_rows // max(1, -(-batch.nbytes // _CHUNK_BYTES)))
+    for start in range(0, batch.num_rows, max(rows, 1)):
+        yield batch.slice(start, rows)
 
 
 def _input_table(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
@@ -74,16 +83,25 @@ def _input_table(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
-    """Return the rows with a time and a required id, and the numbers of rows without; drop markers of the end."""
+    """Return the rows with a usable time and a required id, and the numbers of rows without; markers do not count."""
     ticks, bad = arrow.ticks(table, plan.spec.time)
-    bad = np.zeros(len(ticks), dtype=bool) if bad is None else bad
-    ends = ticks >= END
+    bad = (np.zeros(len(ticks), dtype=bool) if bad is None else bad) | (ticks >= END)
+    markers = _markers(plan, table, ticks)
     no_id = np.zeros(len(ticks), dtype=bool)
     if plan.spec.id is not None:
-        no_id = np.asarray(table.column(plan.spec.id).is_null(), dtype=bool) & ~bad & ~ends
-    drop = bad | no_id | ends
+        no_id = np.asarray(table.column(plan.spec.id).is_null(), dtype=bool) & ~bad
+    drop = bad | no_id
     readable = table.filter(pa.array(~drop)) if drop.any() else table
-    return readable, int(bad.sum()), int(no_id.sum())
+    return readable, int((bad & ~markers).sum()), int(no_id.sum())
+
+
+def _markers(plan: Plan, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows only advance the watermark, to end a stream: of the year 9999, and nothing but a time."""
+    markers = ticks >= END
+    for name in table.column_names if markers.any() else ():
+        if name not in (plan.spec.time, MARK):  # a condition for deletes is false where its columns are null
+            markers = markers & np.asarray(table.column(name).is_null(), dtype=bool)
+    return markers
 
 
 def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
@@ -94,7 +112,7 @@ def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
         schema, array = arrow.keys_of(table, plan.spec.keys)
         _core.buckets(schema, array, plan.buckets, buckets)
     order = np.argsort(buckets, kind="stable")
-    rows = table.take(pa.array(order)).combine_chunks().to_batches()[0]
+    (rows,) = table.take(pa.array(order)).combine_chunks().to_batches()
     ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
     start = 0
     for end in ends.tolist():

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from sash.keyed.panes import RECORD
 from sash.keyed.result_schema import result_schema
 from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
-from sash.spark.stream.cache import CACHE_BYTES
+from sash.spark.stream.cache import DEFAULT, Limit
 
 _CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored
 
@@ -33,9 +34,11 @@ class Plan:
     spec: Spec
     schema: pa.Schema  # of the rows that are packed
     buckets: int
-    operator: str  # distinguishes two of them in one query
+    operator: str = ""  # distinguishes two of them in one query, the same whenever it starts
+    start: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the query: custom monoids may differ in the next
     checked: bool = True  # whether nonces are compared; only a test that they are needed turns this off
-    cache_bytes: int = CACHE_BYTES  # of buckets that a worker keeps in memory
+    cache_limit: Limit = DEFAULT  # of buckets in memory
+    chained: bool = False  # the rows come from another stateful operator
     protected: int = 8  # newest records that are never merged, so that a worker that is behind can catch up
     probe: Probe = _no_probe  # called at each step of a bucket; tests inject failures there
     fingerprint: str = field(init=False)
@@ -72,7 +75,7 @@ class Plan:
 
     def stream(self) -> Stream:
         """Start a stream."""
-        return Stream.of(self.spec, self.schema.empty_table(), panes=self.merges)
+        return Stream.of(self.spec, self.schema.empty_table(), panes=self.merges, chained=self.chained)
 
 
 _PLANS: dict[tuple[Any, ...], Plan] = {}
@@ -82,8 +85,9 @@ def process_plan(plan: Plan) -> Plan:
     """Return the equal plan that this process has used before, with its cached properties, or this one."""
     if len(_PLANS) > 64:
         _PLANS.clear()
-    facts = (plan.operator, plan.fingerprint, plan.spec.lateness, plan.spec.on_error, plan.checked, plan.protected)
-    return plan if plan.probe is not _no_probe else _PLANS.setdefault((*facts, plan.cache_bytes), plan)
+    changeable = [getattr(plan.spec, name) for name in _CHANGEABLE]
+    facts = (plan.start, plan.fingerprint, plan.checked, plan.protected, plan.chained, plan.cache_limit)
+    return plan if plan.probe is not _no_probe else _PLANS.setdefault((*facts, *changeable), plan)
 
 
 def _fingerprint(spec: Spec, schema: pa.Schema, buckets: int) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from sash.spark.stream import cache
-from sash.spark.stream.bucket import COUNTERS, Bucket, Outcome
+from sash.spark.stream.bucket import COUNTERS, RESULT_BYTES, Bucket, Outcome
 from sash.spark.stream.packing import result_bytes, unpack_rows
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.worker import freeze_imports
@@ -45,20 +45,15 @@ class _Store:
     def save_head(self, data: bytes) -> None:
         self._head.update((data,))
 
-    def read(self, seq: int) -> bytes:
+    def read(self, seq: int) -> bytes | None:
         found = self._log.getValue((seq,))
-        assert found is not None, f"record {seq} is missing"
-        return bytes(found[0])
+        return None if found is None else bytes(found[0])
 
     def write(self, seq: int, data: bytes) -> None:
         self._log.updateValue((seq,), (data,))
 
     def remove(self, seq: int) -> None:
         self._log.removeKey((seq,))
-
-    def clear(self) -> None:
-        self._head.clear()
-        self._log.clear()
 
 
 class Processor(StatefulProcessor):
@@ -73,8 +68,11 @@ class Processor(StatefulProcessor):
         self.plan = process_plan(self.plan)
         self._handle = handle
         self._store = _Store(handle.getValueState("head", _DATA), handle.getMapState("log", _SEQ, _DATA))
+        self._timer_bytes = RESULT_BYTES
         task = TaskContext.get()  # None on the driver
-        self._query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+        query = None if task is None else task.getLocalProperty("sql.streaming.queryId")
+        self._owner = (query, self.plan.operator, self.plan.start)
+        cache.WORKER.drop_earlier(self._owner)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         """Process the rows of a micro-batch, and yield what is due."""
@@ -85,13 +83,15 @@ class Processor(StatefulProcessor):
             bucket.counts[name] += bad
             bucket.counts["rows_in"] += bad
         table = unpack_rows(self.plan, [bytes(row["data"]) for row in packed])
-        return self._emit(bucket.run(table, timerValues.getCurrentWatermarkInMs()))
+        return self._emit(bucket.run(table, timerValues.getCurrentWatermarkInMs(), RESULT_BYTES))
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
         """Yield what became final without new rows."""
-        outcome = self._bucket(key).run(None, timerValues.getCurrentWatermarkInMs())
+        outcome = self._bucket(key).run(None, timerValues.getCurrentWatermarkInMs(), self._timer_bytes)
+        # The results of all timers of a task go into one array, those of rows into one for each bucket.
+        self._timer_bytes = max(self._timer_bytes - outcome.results.nbytes, 0)
         if outcome.old_timer == expiredTimerInfo.getExpiryTimeInMs():
             outcome.old_timer = None  # Spark has removed it
         return self._emit(outcome)
@@ -100,7 +100,7 @@ class Processor(StatefulProcessor):
         """Do nothing, as nothing is open."""
 
     def _bucket(self, key: Any) -> Bucket:
-        return Bucket(self.plan, self._store, cache.WORKER, (self._query, self.plan.operator, key[0]))
+        return Bucket(self.plan, self._store, cache.WORKER, (*self._owner, key[0]))
 
     def _emit(self, outcome: Outcome) -> Iterator[Row]:
         if outcome.old_timer != outcome.timer:

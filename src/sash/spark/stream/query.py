@@ -1,7 +1,7 @@
 """rolling over a streaming DataFrame: pack, bucket, keep state, unpack."""
 
-import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from sash.spark.retractions import MARK, with_mark
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.processor import OUTPUT, Processor
+from sash.spark.stream.upstream import description_of, digest_of, is_stateful
 
 OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' counters
 BUCKETS = 8
@@ -30,7 +31,9 @@ def roll_stream(df: DataFrame, spec: Spec, buckets: int | None = None, **options
     """Return the results as a streaming DataFrame; `options` are fields of the plan."""
     _require_watermark(df, spec.time)
     df, spec = with_mark(df, spec)
-    plan = plan_of(df.schema, spec, buckets, **options)
+    description = description_of(df)
+    plan = plan_of(df.schema, spec, buckets, chained=is_stateful(description), **options)
+    plan = replace(plan, operator=f"{plan.fingerprint[:8]}_{digest_of(description)[:8]}")
     result = plan.result
     output = spark.StructType([_field(df.schema, field) for field in result])
 
@@ -46,7 +49,7 @@ def roll_stream(df: DataFrame, spec: Spec, buckets: int | None = None, **options
     stateful = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
     )
-    observed = stateful.observe(OBSERVED + plan.operator[:8], F.collect_list("counts").alias("counts"))
+    observed = stateful.observe(OBSERVED + plan.operator, F.collect_list("counts").alias("counts"))
     results = observed.select("data").mapInArrow(unpacking, output)
     return results.drop(MARK) if MARK in result.names else results
 
@@ -59,11 +62,10 @@ def plan_of(columns: spark.StructType, spec: Spec, buckets: int | None, **option
     arguments = (dict.fromkeys(columns.names, "df") if spec.emit == "arrival" else {}) | _columns_read(spec)
     for name, argument in arguments.items():
         schema.place_of(columns, name, argument)
-    for name in spec.keys:
-        schema.require_plain_text(columns[name])
+    schema.require_plain_text(columns, spec)
     fields = [schema.arrow_field(columns[name], argument) for name, argument in arguments.items()]
     count = (BUCKETS if spec.keys else 1) if buckets is None else buckets
-    plan = Plan(spec, pa.schema(fields), count, uuid.uuid4().hex, **options)
+    plan = Plan(spec, pa.schema(fields), count, **options)
     require_readable(spec, plan.definition, plan.schema)
     if spec.lateness is not None:
         durations.ticks_of(spec.lateness, plan.definition.unit, "lateness", least=0)

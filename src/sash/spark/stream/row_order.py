@@ -1,0 +1,81 @@
+"""An order of rows that depends on nothing but the rows, whatever order a shuffle brings them in.
+
+Two attempts of one task see the same rows in different orders. What they write must be the same all the same: a state
+store may keep the writes of one and later continue with those of the other.
+"""
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash import _core
+
+Hashes = NDArray[np.uint64]
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads the places in a list over all bits
+_WORDS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+
+
+def in_order(table: pa.Table, times: NDArray[np.int64]) -> tuple[pa.Table, Hashes]:
+    """Return the rows by time, those of one time by a hash of all their columns, and the hashes.
+
+    >>> table = pa.table({"t": [2, 1, 2], "x": [1.0, None, 0.5]})
+    >>> reversed_table = table.take(pa.array([2, 1, 0]))
+    >>> one, hashes = in_order(table, np.array([2, 1, 2]))
+    >>> other, same = in_order(reversed_table, np.array([2, 1, 2]))
+    >>> one.equals(other), bool((hashes == same).all()), one["t"].to_pylist()
+    (True, True, [1, 2, 2])
+    """
+    hashes = row_hashes(table)
+    order = np.lexsort((hashes, times))
+    return table.take(pa.array(order)), hashes[order]
+
+
+def row_hashes(table: pa.Table) -> Hashes:
+    """Return a hash of each row, the same in every process."""
+    if not table.num_columns:
+        return np.zeros(table.num_rows, dtype=np.uint64)
+    return _hashes([column.combine_chunks() for column in table.columns], table.num_rows)
+
+
+def _hashes(columns: list[pa.Array], rows: int) -> Hashes:
+    hashes = np.empty(rows, dtype=np.uint64)
+    plain = [_plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column) for column in columns]
+    batch = pa.RecordBatch.from_arrays(plain, [str(place) for place in range(len(plain))])
+    schema, array = batch.__arrow_c_array__()
+    _core.hashes(schema, array, hashes)
+    return hashes
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column of a type that the core hashes: numbers by their bits, nested values by a hash of their own."""
+    kind = column.type
+    if kind in _WORDS:
+        return column.view(_WORDS[kind])
+    if pa.types.is_duration(kind):
+        return column.view(pa.int64())
+    if pa.types.is_struct(kind):
+        members = _hashes(column.flatten(), len(column)) if kind.num_fields else np.zeros(len(column), np.uint64)
+        return _nullable(members, column)
+    if pa.types.is_map(kind):
+        entries = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
+        return _nullable(_list_hashes(pa.ListArray.from_arrays(column.offsets, entries)), column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _nullable(_list_hashes(column), column)
+    return column
+
+
+def _list_hashes(column: pa.Array) -> Hashes:
+    """Return a hash of each list: of its elements, and of where they stand in it."""
+    offsets = np.asarray(column.offsets, dtype=np.int64)
+    first, lengths = int(offsets[0]), np.diff(offsets)
+    values = column.values.slice(first, int(offsets[-1]) - first)
+    places = np.arange(len(values)) - np.repeat(offsets[:-1] - first, lengths)
+    mixed = (_hashes([values], len(values)) ^ places.astype(np.uint64) * _ODD) * _ODD
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed ^ mixed >> np.uint64(29), dtype=np.uint64)])
+    hashes: Hashes = sums[offsets[1:] - first] - sums[offsets[:-1] - first] + lengths.astype(np.uint64)
+    return hashes
+
+
+def _nullable(hashes: Hashes, column: pa.Array) -> pa.Array:
+    """Return hashes as a column that is null where another is."""
+    return pa.array(hashes.view(np.int64), mask=np.asarray(column.is_null(), dtype=bool))
