@@ -28,7 +28,7 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize cards lock clean
+.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize fuzz-bytes cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built wi
 	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+fuzz-bytes: $(READY) ## change bytes of KeyedWindows and load them; COUNT=100000 SEED=0
+	cd tests && ../$(PY) -m support.fuzz_bytes --count $(or $(COUNT),100000) --seed $(or $(SEED),0)
 
 cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md

@@ -14,6 +14,7 @@ RowShape shape_of(const Plan& plan, const Frame& frame) {
     shape.merged = frame.merged;
     shape.inputs_at = plan.width() > RowShape::kNullBits && !frame.merged ? RowShape::kNulls + 1 : RowShape::kNulls;
     shape.stride = shape.inputs_at + (frame.merged ? plan.words() : plan.width());
+    if (frame.identified) shape.identity_at = shape.stride++;
     return shape;
 }
 

@@ -10,6 +10,7 @@ from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
 from sash.keyed.horizon import Grid
+from sash.keyed.identities import is_exact
 from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
 from sash.times import Instants
@@ -32,6 +33,7 @@ class Definition:
     windows: tuple[tuple[str, int], ...]
     unit: str | None
     kinds: str
+    blurred: tuple[str, ...] = ()  # columns of which the core reads less than their values
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
@@ -43,8 +45,14 @@ class Definition:
         native = {name: agg for name, agg in spec.aggs.items() if _is_native(agg, table)}
         other = [(name, agg, _result_type(name, agg, table)) for name, agg in spec.aggs.items() if name not in native]
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
-        kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
-        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), _sizes(spec.windows, unit), unit, kinds)
+        kinds = {read: _kind(table, read) for read in struct.layout().reads}
+        exact = {read.where for read, kind in kinds.items() if is_exact(kind, table.schema.field(read.where).type)}
+        read = [name for agg in spec.aggs.values() for name in agg.columns]
+        blurred = tuple(dict.fromkeys(name for name in read if name not in exact))
+        return cls(
+            tuple(spec.aggs), struct, tuple(native), tuple(other), _sizes(spec.windows, unit), unit,
+            f"({','.join(kinds[read] for read in struct.layout().reads)})", blurred,
+        )  # fmt: skip
 
     @property
     def layout(self) -> Layout:
@@ -65,6 +73,10 @@ class Definition:
     def columns(self) -> list[str]:
         """All columns that aggregates read."""
         return list(dict.fromkeys([*(self.native.columns if self.shown else ()), *self.foreign_columns]))
+
+    def compared(self, spec: Spec) -> list[str]:
+        """Return the columns that deletes compare besides what the core reads: none if rows have ids."""
+        return list(self.blurred) if spec.retract is not None and spec.id is None else []
 
     def grid(self, spec: Spec) -> Grid | None:
         """Return the slide boundaries, or None."""
@@ -94,6 +106,7 @@ class Definition:
             "pane_offset": 0 if grid is None else grid.pane_offset,
             "merged": False,
             "rounded": spec.resolution is not None,
+            "identified": bool(self.compared(spec)),
             "shown": bool(self.shown),
             "leaf_capacity": NODE_SIZES[0],
             "fanout": NODE_SIZES[1],
