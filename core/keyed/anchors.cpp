@@ -1,4 +1,5 @@
 // Which anchors there are results for: rows, or boundaries of the grid.
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
@@ -44,13 +45,13 @@ Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
 // Only keys that have a row which was not asked for yet are looked at.
 Anchors Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
-    if (from >= to) return current({});
+    if (from > to) return current({});
     start_shown();
     uint32_t slot;
-    while (showing_.take(to - 1, slot)) {
+    while (showing_.take(to, slot)) {
         if (!windows_[slot].rows.size) continue;
         RowCursor cursor(tree_of(slot), {from, kFirstTie});
-        for (; !cursor.at_end() && cursor.place().time < to; cursor.next())
+        for (; !cursor.at_end() && cursor.place().time <= to; cursor.next())
             anchors.push_back(anchor_of(slot, row_at(cursor)));
         if (!cursor.at_end()) showing_.lower(slot, cursor.place().time);
     }
@@ -85,7 +86,25 @@ Anchors Keyed::touched(int64_t from) {
     return current(std::move(anchors));
 }
 
-std::vector<int64_t> Keyed::gone() { return std::exchange(gone_, {}); }
+std::vector<int64_t> Keyed::gone() {
+    std::vector<Gone> gone = std::exchange(gone_, {});
+    std::vector<size_t> order(gone.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    auto name = [&](size_t i) { return std::tie(gone[i].slot, gone[i].time); };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return name(a) < name(b); });
+    std::vector<bool> stays(gone.size());  // under its name: by a row that is there, or one that has gone too
+    for (size_t i = 0; i < order.size(); ++i) {
+        const Gone& one = gone[order[i]];
+        if (one.named) continue;
+        int64_t found;
+        bool again = i + 1 < order.size() && name(order[i]) == name(order[i + 1]);
+        stays[order[i]] = again || (first_at(one.slot, one.time, found) && found == one.time);
+    }
+    std::vector<int64_t> seqs;
+    for (size_t i = 0; i < gone.size(); ++i)
+        if (!stays[i]) seqs.push_back(gone[i].seq);
+    return seqs;
+}
 
 // --- boundaries ----------------------------------------------------------------------------------------
 
@@ -253,8 +272,8 @@ std::vector<uint8_t> Keyed::changed(const Anchors& anchors, const std::vector<Re
     for (size_t i = 0; i < anchors.marks.size(); ++i)
         if (marks[i] == anchors.marks[i])
             change[i] = same;
-        else if (!marks[i])
-            change[i] = emptied;
+        else
+            change[i] = !marks[i] ? emptied : anchors.marks[i] ? revised : fresh;
     return change;
 }
 
@@ -269,7 +288,8 @@ void Keyed::compare_rows(const std::vector<Anchor>& anchors, const std::vector<i
         else
             cursor.emplace(tree_of(anchors[i].slot), place);
         int64_t* row = nodes_.row(cursor->leaf(), cursor->position());
-        change[i] = row[RowShape::kMark] != marks[i] ? fresh : same;
+        int64_t mark = row[RowShape::kMark];
+        change[i] = mark == marks[i] ? same : mark ? revised : fresh;
         row[RowShape::kMark] = marks[i];
     }
 }

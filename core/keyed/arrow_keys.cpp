@@ -93,6 +93,23 @@ void KeyColumns::append(std::string& key, const Column& column, size_t row) {
     }
 }
 
+bool is_key(std::string_view key, const std::vector<uint32_t>& widths) {
+    for (uint32_t size : widths) {
+        if (key.empty() || static_cast<unsigned char>(key[0]) > 1) return false;
+        bool there = key[0];
+        key.remove_prefix(1);
+        if (!there) continue;
+        if (size == 0) {
+            if (key.size() < sizeof size) return false;
+            std::memcpy(&size, key.data(), sizeof size);
+            key.remove_prefix(sizeof size);
+        }
+        if (key.size() < size) return false;
+        key.remove_prefix(size);
+    }
+    return key.empty();
+}
+
 std::vector<KeyParts> split_keys(const std::vector<const std::string*>& keys, const std::vector<uint32_t>& widths) {
     std::vector<KeyParts> columns(widths.size());
     for (const std::string* key : keys) {

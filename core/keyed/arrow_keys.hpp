@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "python/python.hpp"
@@ -55,7 +56,7 @@ class KeyColumns {
         int64_t offset;
         bool nothing;  // all null
     };
-    enum : uint32_t { kText = 0, kLongText = 1001, kBits = 1002 };
+    enum : uint32_t { kText = UINT32_MAX - 2, kLongText, kBits };  // no width of a value
 
     static Column column_of(const ArrowSchema& schema, const ArrowArray& array, int64_t offset);
     static void append(std::string& key, const Column& column, size_t row);
@@ -70,7 +71,9 @@ struct KeyParts {
     std::vector<char> values;
     std::vector<int64_t> offsets;
 };
-// The columns of keys, by the widths of their values; 0 is text.
+// Whether bytes are those of a key whose values have these widths; 0 is text.
+bool is_key(std::string_view key, const std::vector<uint32_t>& widths);
+// The columns of keys, by the widths of their values.
 std::vector<KeyParts> split_keys(const std::vector<const std::string*>& keys, const std::vector<uint32_t>& widths);
 
 }  // namespace sash

@@ -62,44 +62,105 @@ void Keyed::dump(std::string& bytes) {
     }
 }
 
-bool Keyed::load(std::string_view bytes) {
-    Reader reader(bytes);
-    uint64_t names;
-    std::string text;
-    if (!reader.take(&names, sizeof names)) return false;
-    for (uint64_t i = 0; i < names; ++i)
-        if (!reader.take(text) || names_->number_of(text) != static_cast<int64_t>(i)) return false;
-    std::vector<int64_t> row(shape_.stride);
-    while (reader.left()) {
-        uint32_t rows, waiting;
-        size_t keys = live_keys();
-        if (!reader.take(text) || !reader.take(&rows, sizeof rows)) return false;
-        if (reader.left() / (shape_.stride * sizeof(int64_t)) < rows) return false;
-        uint32_t slot = slot_of(text, hash_of(text));
-        if (live_keys() == keys) return false;  // a key twice
-        RowTree tree = tree_of(slot);
-        for (uint32_t i = 0; i < rows; ++i) {
-            if (!reader.take(row.data(), shape_.stride * sizeof(int64_t))) return false;
-            RowPlace place{row[RowShape::kTime], row[RowShape::kTie]};
-            if (frame_.named && !names_->knows(place.tie)) return false;
-            if (frame_.merged && !plan_->sound(row.data() + shape_.inputs_at)) return false;
-            tree.start_if_empty();
-            if (tree.size() && !nodes_.less(tree.newest(), place)) return false;
-            tree.append(place, [&](auto* leaf, uint32_t at) {
-                std::memcpy(nodes_.row(leaf, at), row.data(), shape_.stride * sizeof(int64_t));
-            });
-            entered(slot, place.time);
+// Bytes come from anyone: whatever is used as a place, a length or a number of something is checked first.
+class Keyed::Loading {
+   public:
+    Loading(Keyed& keyed, std::string_view bytes, const std::vector<uint32_t>& widths, int64_t next, bool ids)
+        : keyed_(keyed), reader_(bytes), widths_(widths), next_(next), ids_(ids), row_(keyed.shape_.stride) {}
+
+    bool all() {
+        if (!names()) return false;
+        while (reader_.left()) {
+            size_t keys = keyed_.live_keys();
+            if (!reader_.take(text_) || !is_key(text_, widths_)) return false;
+            uint32_t slot = keyed_.slot_of(text_, hash_of(text_));
+            if (keyed_.live_keys() == keys) return false;  // a key twice
+            if (!rows(slot) || !awaited(slot)) return false;
         }
-        if (!reader.take(&waiting, sizeof waiting) || reader.left() / 16 < waiting) return false;
-        for (uint32_t i = 0; i < waiting; ++i) {
-            RowPlace place;
-            if (!reader.take(&place.time, 8) || !reader.take(&place.tie, 8)) return false;
-            if (frame_.named && !names_->knows(place.tie)) return false;
-            await(slot, place);
-        }
+        return true;
     }
+
+   private:
+    bool names() {
+        uint64_t count;
+        if (!reader_.take(&count, sizeof count)) return false;
+        for (uint64_t i = 0; i < count; ++i)
+            if (!reader_.take(text_) || keyed_.names_->number_of(text_) != static_cast<int64_t>(i)) return false;
+        return true;
+    }
+
+    bool rows(uint32_t slot) {
+        size_t size = keyed_.shape_.stride * sizeof(int64_t);
+        uint32_t count;
+        if (!reader_.take(&count, sizeof count) || reader_.left() / size < count) return false;
+        RowTree tree = keyed_.tree_of(slot);
+        for (uint32_t i = 0; i < count; ++i) {
+            RowPlace place{0, 0};
+            if (!reader_.take(row_.data(), size) || !is_row(place)) return false;
+            tree.start_if_empty();
+            if (tree.size() && !keyed_.nodes_.less(tree.newest(), place)) return false;
+            tree.append(place,
+                        [&](auto* leaf, uint32_t at) { std::memcpy(keyed_.nodes_.row(leaf, at), row_.data(), size); });
+            keyed_.entered(slot, place.time);
+        }
+        return true;
+    }
+
+    bool is_row(RowPlace& place) const {
+        const RowShape& shape = keyed_.shape_;
+        const Plan& plan = *keyed_.plan_;
+        const int64_t* row = row_.data();
+        place = {row[RowShape::kTime], row[RowShape::kTie]};
+        if (!is_place(place)) return false;
+        if (shape.merged) return !place.tie && !row[RowShape::kSeq] && plan.sound(row + shape.inputs_at);
+        int64_t seq = RowShape::seq_of(row);
+        if (seq >= next_ || (!ids_ && place.tie != seq) || !plan.sound_nulls(shape.nulls_of(row))) return false;
+        if (shape.wide_nulls() && row[RowShape::kSeq] & ((int64_t{1} << RowShape::kNullBits) - 1)) return false;
+        return !plan.timed() || row[shape.inputs_at + plan.time_at()] == place.time;
+    }
+
+    bool is_place(RowPlace place) const {
+        if (keyed_.frame_.named && !keyed_.names_->knows(place.tie)) return false;
+        return keyed_.placed(place.time) == place.time;
+    }
+
+    bool awaited(uint32_t slot) {
+        uint32_t count;
+        if (!reader_.take(&count, sizeof count) || reader_.left() / 16 < count || (count && !ids_)) return false;
+        for (uint32_t i = 0; i < count; ++i) {
+            RowPlace place;
+            if (!reader_.take(&place.time, 8) || !reader_.take(&place.tie, 8) || !is_place(place)) return false;
+            if (!keyed_.await(slot, place)) return false;  // twice
+        }
+        return true;
+    }
+
+    Keyed& keyed_;
+    Reader reader_;
+    const std::vector<uint32_t>& widths_;
+    int64_t next_;
+    bool ids_;
+    std::vector<int64_t> row_;
+    std::string text_;
+};
+
+bool Keyed::load(std::string_view bytes, const std::vector<uint32_t>& widths, int64_t next, bool ids) {
+    bool whole = Loading(*this, bytes, widths, next, ids).all();
     touches_.clear();
-    return true;
+    return whole;
+}
+
+void Keyed::held(std::vector<int64_t>& seqs, std::vector<int64_t>& times, std::vector<const std::string*>& keys) const {
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        if (!windows_[slot].live) continue;
+        keys.push_back(&windows_[slot].key);
+        tree_of(slot).each_leaf([&](auto* leaf) {
+            for (uint32_t i = leaf->begin; i < leaf->end; ++i) {
+                seqs.push_back(RowShape::seq_of(nodes_.row(leaf, i)));
+                times.push_back(nodes_.row(leaf, i)[RowShape::kTime]);
+            }
+        });
+    }
 }
 
 // --- proof ---------------------------------------------------------------------------------------------

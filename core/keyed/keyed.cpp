@@ -14,6 +14,7 @@ RowShape shape_of(const Plan& plan, const Frame& frame) {
     shape.merged = frame.merged;
     shape.inputs_at = plan.width() > RowShape::kNullBits && !frame.merged ? RowShape::kNulls + 1 : RowShape::kNulls;
     shape.stride = shape.inputs_at + (frame.merged ? plan.words() : plan.width());
+    if (frame.identified) shape.identity_at = shape.stride++;
     return shape;
 }
 
@@ -232,7 +233,8 @@ void Keyed::free_if_empty(uint32_t slot) {
 size_t Keyed::live_bytes() const {
     size_t agendas = expiring_.bytes() + forgetting_.bytes() + showing_.bytes();
     size_t slots = table_.capacity() + free_.capacity() + unsure_.capacity() + due_.capacity() + sizes_.capacity();
-    size_t keys = windows_.size() * sizeof(KeyWindow) + key_bytes_ + slots * sizeof(uint32_t);
+    size_t spines = awaited_spines_.capacity() * sizeof(tree::SmallSpines);
+    size_t keys = windows_.size() * sizeof(KeyWindow) + key_bytes_ + slots * sizeof(uint32_t) + spines;
     size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity() + gone_.capacity();
     size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(Span) +
                   touches_.capacity() * sizeof(Touch);

@@ -55,6 +55,7 @@ struct Frame {
     int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
     bool merged = false;                     // all rows of a pane are one record
     bool rounded = false;                    // monoids see rounded times too
+    bool identified = false;                 // rows carry a hash of what deletes compare besides the inputs
     bool shown = true;                       // are the aggregates' results seen by anybody?
     uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
 };
@@ -87,25 +88,31 @@ class Keyed {
     // --- rows (keyed/keyed.cpp) -------------------------------------------------------------------------------
 
     enum Status : uint8_t { inserted, repeated, deleted, unmatched, awaited, too_late, withdrawn };
-    // Takes the rows of a batch, those of one key in order of arrival. `ids` null: no ids; `deletes` null: all are
-    // inserts; `late` rows are skipped.
+    // Takes the rows of a batch, those of one key in order of arrival, but deletes last where there are no ids: what a
+    // batch deletes may be in it, whatever their order. `ids` null: no ids; `deletes` null: all are inserts; `late` rows
+    // are skipped; `identities` where rows carry them.
     void apply(const KeyBatch& batch, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
-               const uint8_t* late, const Column& inputs, uint8_t* status);
+               const uint8_t* late, const int64_t* identities, const Column& inputs, uint8_t* status);
     // Takes records of panes instead, as `panes` returned them, side by side.
     void join(const KeyBatch& batch, const int64_t* times, const int64_t* records, const uint8_t* late,
               uint8_t* status);
     // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither.
     void expire(int64_t bound, int64_t horizon);
     Names& names() { return *names_; }
+    bool identified() const { return frame_.identified; }
 
     // All panes, and the numbers of their keys: what `join` takes elsewhere.
     void panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std::vector<int64_t>& records);
 
     // --- bytes, proof (keyed/bytes.cpp) -----------------------------------------------------------------
 
-    // All rows and keys as bytes, and back into an engine that is empty; false where the bytes are not such.
+    // All rows and keys as bytes.
     void dump(std::string& bytes);
-    bool load(std::string_view bytes);
+    // Back into an engine that is empty; false where the bytes are not such. Nothing is believed of them: keys must have
+    // values of these widths, places in the stream must come before `next`.
+    bool load(std::string_view bytes, const std::vector<uint32_t>& widths, int64_t next, bool ids);
+    // The places in the stream and the times of all rows, and the keys of all that is held, in the same order.
+    void held(std::vector<int64_t>& seqs, std::vector<int64_t>& times, std::vector<const std::string*>& keys) const;
     // Throws on the first thing that is not as it must be: order, occupancy, counts, every summary, what is due when.
     void check();
     // The rows of a key as a tree of plain data, for pictures and tests; None where the key has none.
@@ -118,9 +125,11 @@ class Keyed {
 
     // The rows of a batch that were inserted, in its order.
     Anchors arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const;
-    Anchors between(int64_t from, int64_t to);  // rows with from <= time < to, by time and arrival
+    Anchors between(int64_t from, int64_t to);  // rows with from <= time <= to, by time and arrival
     Anchors touched(int64_t from);              // rows from a time on that may have changed since the last call
-    std::vector<int64_t> gone();                // rows that were deleted after they had been shown
+    // Rows that were deleted after they had been shown. Without ids, one of those that had the same key and time, and
+    // none where such a row remains: it is among the touched ones, as if it had changed.
+    std::vector<int64_t> gone();
     // Those that were watched, then boundaries with from < b <= to whose largest window holds something, by key and time.
     Anchors boundaries(int64_t from, int64_t to, const Anchors* watched);
     // Boundaries up to `until` that a batch will change, by key and time, and what they show before it is applied.
@@ -133,7 +142,7 @@ class Keyed {
     // The last time of all rows that were held, and of deletes that waited, since there were none. False: there are none.
     bool newest(int64_t& time) const;
 
-    enum Change : uint8_t { same, fresh, emptied };
+    enum Change : uint8_t { same, fresh, emptied, revised };
     // How anchors have changed, whose results are in `outs`: boundaries since they were watched, rows since they were
     // last asked about. `extra` is a hash of what Python found for each anchor, or null.
     std::vector<uint8_t> changed(const Anchors& anchors, const std::vector<RecordOutput>& outs, const int64_t* extra);
@@ -165,10 +174,16 @@ class Keyed {
         uint32_t slot;
         int64_t time;
     };
+    struct Gone {
+        uint32_t slot;
+        int64_t time, seq;
+        bool named;  // by an id
+    };
     struct Late {
         RowPlace place;
         uint32_t row;
     };
+    class Loading;
     struct LateRows;
     class LateScratch;
     struct Span {
@@ -177,6 +192,7 @@ class Keyed {
         uint32_t at;
     };
     static constexpr uint32_t kNoSlot = UINT32_MAX;
+    static constexpr int64_t kOtherMark = 2;  // which no hash is
 
     // keys
     template <class SlotOf>
@@ -241,7 +257,8 @@ class Keyed {
     bool await(uint32_t slot, RowPlace place);  // false: it waits already
     int64_t* pane_at(uint32_t slot, int64_t time, bool& made);
     bool same_inputs(const int64_t* held, const Column& inputs, size_t row) const;
-    void erase(uint32_t slot, RowTree& tree, const RowTree::Path& path);
+    void erase(uint32_t slot, RowTree& tree, const RowTree::Path& path, bool ids);
+    void show_again(RowTree& tree, int64_t time);
     int64_t placed(int64_t time) const {
         int64_t floor;
         if (!frame_.pane) return time;
@@ -331,8 +348,10 @@ class Keyed {
     std::vector<Span> spans_;
     int64_t batch_seq_ = 0;  // while a batch is applied
     uint8_t* batch_status_ = nullptr;
+    const int64_t* batch_identities_ = nullptr;
+    std::vector<uint32_t> deletes_;  // rows of a batch that wait for the inserts of their key
     std::vector<Touch> touches_;
-    std::vector<int64_t> gone_;
+    std::vector<Gone> gone_;
 };
 
 }  // namespace sash

@@ -8,10 +8,11 @@ namespace sash {
 // --- rows ----------------------------------------------------------------------------------------------
 
 void Keyed::apply(const KeyBatch& batch, const int64_t* times, const int64_t* ids, const uint8_t* deletes,
-                  const uint8_t* late, const Column& inputs, uint8_t* status) {
+                  const uint8_t* late, const int64_t* identities, const Column& inputs, uint8_t* status) {
     const std::vector<uint32_t>&order = batch.order, &slots = batch.slots;
     batch_seq_ = batch.seq;
     batch_status_ = status;
+    batch_identities_ = identities;
     for (size_t first = 0; first < order.size();) {
         prefetch(first, order.size(), [&](size_t i) { return slots[order[i]]; }, last_row);
         uint32_t slot = slots[order[first]];
@@ -24,6 +25,7 @@ void Keyed::apply(const KeyBatch& batch, const int64_t* times, const int64_t* id
 
 void Keyed::apply_key(uint32_t slot, const uint32_t* rows, size_t count, const int64_t* times, const int64_t* ids,
                       const uint8_t* deletes, const uint8_t* late, const Column& inputs, uint8_t* status) {
+    bool named = ids != nullptr;
     for (size_t i = 0; i < count; ++i) {
         uint32_t row = rows[i];
         if (late && late[row]) {
@@ -31,20 +33,24 @@ void Keyed::apply_key(uint32_t slot, const uint32_t* rows, size_t count, const i
         } else if (frame_.merged) {
             insert_in_pane(slot, times[row], inputs, row);
             status[row] = inserted;
+        } else if (!deletes || !deletes[row]) {
+            RowPlace place{placed(times[row]), named ? ids[row] : batch_seq_ + row};
+            status[row] = insert(slot, place, inputs, row, named, !deletes || !named);
+        } else if (named) {
+            status[row] = remove(slot, {placed(times[row]), ids[row]}, inputs, row, true);
         } else {
-            RowPlace place{placed(times[row]), ids ? ids[row] : batch_seq_ + row};
-            if (deletes && deletes[row])
-                status[row] = remove(slot, place, inputs, row, ids != nullptr);
-            else
-                status[row] = insert(slot, place, inputs, row, ids != nullptr, !deletes);
+            deletes_.push_back(row);
         }
     }
-    if (!late_.empty()) insert_late(slot, inputs, status, ids != nullptr);
+    if (!late_.empty()) insert_late(slot, inputs, status, named);
+    for (uint32_t row : deletes_) status[row] = remove(slot, {placed(times[row]), 0}, inputs, row, false);
+    deletes_.clear();
 }
 
 void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const {
     uint64_t nulls = read_inputs(inputs, row, words + shape_.inputs_at);
     if (plan_->timed()) words[shape_.inputs_at + plan_->time_at()] = place.time;
+    if (shape_.identity_at) words[shape_.identity_at] = batch_identities_ ? batch_identities_[row] : 0;
     shape_.set_header(words, place, batch_seq_ + row, nulls);
 }
 
@@ -275,6 +281,7 @@ bool Keyed::await(uint32_t slot, RowPlace place) {
 
 bool Keyed::same_inputs(const int64_t* held, const Column& inputs, size_t row) const {
     uint64_t nulls = shape_.nulls_of(held);
+    if (shape_.identity_at && held[shape_.identity_at] != batch_identities_[row]) return false;
     for (size_t i = 0; i < inputs.input_count; ++i) {
         const Column& input = inputs.inputs[i];
         bool null = input.nulls && input.nulls[row];
@@ -301,23 +308,32 @@ uint8_t Keyed::remove(uint32_t slot, RowPlace place, const Column& inputs, size_
     if (!ids && !find_same(tree, place, inputs, row)) return unmatched;
     RowTree::Path path;
     if (tree.size()) path = tree.search(place);
-    if (path.found) erase(slot, tree, path);
+    if (path.found) erase(slot, tree, path, ids);
     if (!ids) return deleted;
     bool waits = !await(slot, place);  // a copy may still be on its way
     return path.found ? deleted : waits ? repeated : awaited;
 }
 
-void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path) {
+void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path, bool ids) {
     const int64_t* held = nodes_.row(path.leaf, path.position);
-    int64_t seq = RowShape::seq_of(held);
+    int64_t seq = RowShape::seq_of(held), time = held[RowShape::kTime];
+    bool shown = frame_.remembers && held[RowShape::kMark];
     if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
-    if (frame_.remembers) {
-        if (held[RowShape::kMark]) gone_.push_back(RowShape::seq_of(held));
-        touches_.push_back({slot, held[RowShape::kTime]});
-    }
+    if (frame_.remembers) touches_.push_back({slot, time});
+    if (shown) gone_.push_back({slot, time, seq, ids});
     tree.evict_at(path);
     --rows_;
-    if (!tree.size()) unsure_.push_back(slot);
+    if (!tree.size()) return unsure_.push_back(slot);
+    if (shown && !ids) show_again(tree, time);
+}
+
+// Rows that share their key and time with one that has gone were shown under the same name: what is shown there now is
+// the one that has gone, perhaps.
+void Keyed::show_again(RowTree& tree, int64_t time) {
+    for (RowCursor cursor(tree, {time, kFirstTie}); !cursor.at_end() && cursor.place().time == time; cursor.next()) {
+        int64_t& mark = nodes_.row(cursor.leaf(), cursor.position())[RowShape::kMark];
+        if (mark) mark = kOtherMark;
+    }
 }
 
 // --- expiry --------------------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ struct RowShape {
     static constexpr uint32_t kTime = 0, kTie = 1, kSeq = 2, kMark = 3, kNulls = 4;  // the last of them where it must
     static constexpr uint64_t kNullBits = 16;  // of kSeq: its lowest bits say which inputs are null
     uint32_t stride = 0, inputs_at = 0;
-    bool merged = false;  // rows are panes
+    uint32_t identity_at = 0;  // a hash of what the inputs do not tell apart, for deletes; 0: they tell all
+    bool merged = false;       // rows are panes
 
     bool wide_nulls() const { return inputs_at > kNulls; }
     static int64_t seq_of(const int64_t* row) {

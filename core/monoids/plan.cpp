@@ -402,12 +402,38 @@ void RecordOutput::scatter() {
         for (size_t k = 0; k < count_; ++k) there[i * rows + places[first_ + k]] = near.there[i * count_ + k];
 }
 
+// Words that nobody sees are 0 here: those of a null, and those behind the end of a list.
 void RecordOutput::row(const Plan& plan, size_t at, std::vector<int64_t>& into) const {
-    for (size_t i = 0; i < plan.parts(); ++i) into.push_back(there[i * rows + at]);
-    for (size_t j = 0; j < plan.result_words(); ++j) {
-        int64_t word = words[j * rows + at];
-        into.push_back(word == INT64_MIN && plan.is_real_result(j) ? 0 : word);  // -0.0 shows what 0.0 does
+    size_t parts = into.size(), j = 0;
+    into.resize(parts + plan.parts());
+    for (size_t i = 0; i < plan.parts(); ++i) {
+        const int64_t* word = words + j * rows + at;
+        size_t size = plan.ops()[i].outputs;
+        bool shown = there[i * rows + at] && !plan.overflows(i, word, rows);
+        size_t used = !shown ? 0 : plan.is_list(i) ? static_cast<size_t>(*word) + 1 : size;
+        into[parts + i] = shown;
+        for (size_t k = 0; k < size; ++k, ++j) into.push_back(k < used ? plan.shown_word(j, word[k * rows]) : 0);
     }
+}
+
+// An integer of two words whose value one word cannot hold is shown as null.
+bool Plan::overflows(size_t part, const int64_t* word, size_t stride) const {
+    const Outputs& outputs = faces_[part].outputs;
+    if (outputs.shape != Outputs::Shape::words) return false;
+    for (char kind : outputs.kinds) {
+        if (kind == 'I' && word[stride] != word[0] >> 63) return true;
+        word += (kind == 'I' ? 2 : 1) * stride;
+    }
+    return false;
+}
+
+// All NaNs look the same, and -0.0 looks like 0.0.
+int64_t Plan::shown_word(size_t j, int64_t word) const {
+    if (!real_results_[j]) return word;
+    double real;
+    std::memcpy(&real, &word, sizeof real);
+    if (real == 0) return 0;
+    return real == real ? word : INT64_MAX;
 }
 
 void Plan::store(const Records& records, RecordOutput& out, size_t row) const {

@@ -130,7 +130,9 @@ class Plan {
 
     bool plain() const { return plain_; }  // are all results words?
     size_t result_words() const { return result_words_; }
-    bool is_real_result(size_t word) const { return real_results_[word]; }
+    int64_t shown_word(size_t j, int64_t word) const;                        // equal where results look equal
+    bool overflows(size_t part, const int64_t* words, size_t stride) const;  // is a part's result out of range?
+    bool is_list(size_t part) const { return faces_[part].outputs.shape == Outputs::Shape::list; }
     size_t parts() const { return ops_.size(); }
     const std::vector<Op>& ops() const { return ops_; }
     void store(const Records& records, RecordOutput& out, size_t row) const;

@@ -41,6 +41,7 @@ void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, 
     frame.pane_offset = number_in(options, "pane_offset");
     frame.merged = truth_in(options, "merged");
     frame.rounded = truth_in(options, "rounded");
+    frame.identified = truth_in(options, "identified");
     frame.shown = truth_in(options, "shown");
     frame.leaf_capacity = static_cast<uint32_t>(number_in(options, "leaf_capacity"));
     frame.fanout = static_cast<uint32_t>(number_in(options, "fanout"));
@@ -165,15 +166,18 @@ void hashes_of(nb::handle schema, nb::handle array, nb::handle into) {
 }
 
 void apply_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle ids, nb::handle deletes,
-                 nb::handle late, nb::handle inputs, nb::handle status) {
+                 nb::handle late, nb::handle inputs, nb::handle status, nb::handle identities) {
     engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times), status_bytes(status, true);
     Ids numbers(ids, engine.keyed.names());
     Optional<uint8_t> delete_bytes(deletes), late_bytes(late);
+    Optional<int64_t> identity_words(identities);
+    if (engine.keyed.identified() && !numbers.get() && !identity_words.get() && delete_bytes.get())
+        fail(ErrorKind::argument, "identities must be passed with deletes.", "identities");
     ColumnArgument columns(inputs);
     nb::gil_scoped_release others;  // may run, and look at the progress
     engine.keyed.apply(batch, data_of<int64_t>(time_bytes), numbers.get(), delete_bytes.get(), late_bytes.get(),
-                       columns.get(), data_of<uint8_t>(status_bytes));
+                       identity_words.get(), columns.get(), data_of<uint8_t>(status_bytes));
 }
 
 void join_panes(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle records, nb::handle late,
@@ -250,6 +254,13 @@ nb::object fields_of(const Anchors& anchors, Field Anchor::* field) {
     return bytes_of(fields);
 }
 
+nb::list key_columns(const std::vector<const std::string*>& keys, const std::vector<uint32_t>& widths) {
+    nb::list columns;
+    for (const KeyParts& parts : split_keys(keys, widths))
+        columns.append(nb::make_tuple(bytes_of(parts.there), bytes_of(parts.values), bytes_of(parts.offsets)));
+    return columns;
+}
+
 // Which of the different keys each anchor has, and those keys' columns: (there, bytes, offsets) each. A width of 0 is
 // text.
 nb::object keys_of(KeyedEngine& engine, const Anchors& anchors, const std::vector<uint32_t>& widths) {
@@ -257,10 +268,7 @@ nb::object keys_of(KeyedEngine& engine, const Anchors& anchors, const std::vecto
     std::vector<int64_t> places;
     std::vector<const std::string*> keys;
     for (uint32_t slot : engine.keyed.keys_of(anchors.items, places)) keys.push_back(&engine.keyed.key_of(slot));
-    nb::list columns;
-    for (const KeyParts& parts : split_keys(keys, widths))
-        columns.append(nb::make_tuple(bytes_of(parts.there), bytes_of(parts.values), bytes_of(parts.offsets)));
-    return nb::make_tuple(bytes_of(places), columns);
+    return nb::make_tuple(bytes_of(places), key_columns(keys, widths));
 }
 
 // Writes the core's results, and returns the rows in each window where Python has aggregates of its own.
@@ -280,6 +288,14 @@ nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
     return bytes_of(engine.keyed.changed(anchors, all.outs, Optional<int64_t>(extra).get()));
+}
+
+// The places and times of all rows, and the columns of all keys.
+nb::object held_in(KeyedEngine& engine, const std::vector<uint32_t>& widths) {
+    std::vector<int64_t> seqs, times;
+    std::vector<const std::string*> keys;
+    engine.keyed.held(seqs, times, keys);
+    return nb::make_tuple(bytes_of(seqs), bytes_of(times), key_columns(keys, widths));
 }
 
 // The tree of the key that the first row of some key columns has.
@@ -306,7 +322,7 @@ void bind_keyed(nb::module_& m) {
         .def("__init__", make_keyed, "monoid"_a, "kinds"_a, "instants"_a, "codec"_a.none(), "frame"_a)
         .def("batch", batch_of, "schema"_a.none(), "array"_a.none(), "rows"_a, "seq"_a)
         .def("apply", apply_batch, "batch"_a, "times"_a, "ids"_a.none(), "deletes"_a.none(), "late"_a.none(),
-             "inputs"_a, "status"_a)
+             "inputs"_a, "status"_a, "identities"_a.none() = nb::none())
         .def("join", join_panes, "batch"_a, "times"_a, "records"_a, "late"_a.none(), "status"_a)
         .def("panes", panes_of, "batch"_a)
         .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "rooms"_a)
@@ -332,7 +348,12 @@ void bind_keyed(nb::module_& m) {
                  return python(python_bytes(bytes.size(), bytes.data()));
              })
         .def(
-            "load", [](KeyedEngine& e, nb::handle data) { return e.keyed.load(Bytes(data).view()); }, "data"_a)
+            "load",
+            [](KeyedEngine& e, nb::handle data, const std::vector<uint32_t>& widths, int64_t next, bool ids) {
+                return e.keyed.load(Bytes(data).view(), widths, next, ids);
+            },
+            "data"_a, "widths"_a, "next"_a, "ids"_a)
+        .def("held", held_in, "widths"_a)
         .def(
             "pending",
             [](KeyedEngine& e, int64_t from) {

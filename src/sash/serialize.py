@@ -47,7 +47,7 @@ def part(data: Any) -> tuple[dict[str, Any], memoryview, memoryview]:
     try:
         header = json.loads(bytes(data[_START.size : _START.size + length]))
         start, times, entries = _START.size + length, int(header["times"]), int(header["entries"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise corrupt(f"data has an unreadable header: {shown(error)}.") from None
     if min(times, entries) < 0 or start + times + entries + _CHECK_BYTES != len(data):
         raise corrupt("data is corrupted: the lengths in its header do not match its size.")

@@ -448,3 +448,13 @@ def test_state_goes_on_where_it_was(options, at):
 def alike(one: pa.Table, other: pa.Table) -> bool:
     ours, theirs = (sorted(map(str, table.to_pylist())) for table in (one, other))
     return ours == theirs and one.schema.equals(other.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"resolution": 5}, {"late": "emit"}])
+def test_dropping_rows_keeps_the_pane_that_the_time_is_in(options: dict[str, Any]) -> None:
+    """Rows of a pane are one record, or count as its start: none that is not before the time goes."""
+    kw = sliding(**options)
+    kw.push(batch([24, 30, 34]))
+    kw.drop_before(31)
+    kept = 1 if options.get("late") else 2
+    assert picked(kw.flush(), "window_end", "n_10") == [(35, kept), (40, kept)]

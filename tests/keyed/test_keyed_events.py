@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash import KeyedWindows, Monoid, SashError, monoids
+from sash import ArgumentError, KeyedWindows, Monoid, SashError, monoids
 from support.keyed_batches import NOTHING, batch, engine, marked, picked
 
 # --- identity and retraction ----------------------------------------------------------------------
@@ -371,3 +371,45 @@ def test_a_batch_in_another_unit(unit):
             assert kind == unit
         else:
             assert out["n_1h"].to_pylist() == [seen]
+
+
+def test_a_row_at_the_largest_time_is_flushed() -> None:
+    """No horizon can pass it, so the end of the stream is when it is final."""
+    kw = engine(emit="final")
+    kw.push(batch([2**63 - 2, 2**63 - 1]))
+    assert picked(kw.flush(), "t", "n_10") == [(2**63 - 2, 1), (2**63 - 1, 2)]
+    assert kw.flush().num_rows == 0
+
+
+def test_a_watermark_must_fit_int64() -> None:
+    """Like the times."""
+    kw = engine()
+    kw.push(batch([1]))
+    with pytest.raises(ArgumentError, match="watermark must fit int64, got 9223372036854775808"):
+        kw.push(batch([2]), watermark=2**63)
+    assert kw.metrics["rows_in"] == 1
+
+
+def test_unchanged_nulls_are_not_revised() -> None:
+    """A result that was null, or too large to show, and is so again, has not changed; nor has a list."""
+    null = pa.array([None], pa.int64())
+    aggs = {"m": monoids.mean("x"), "s": monoids.sum("y"), "top": monoids.top_k(3, "y"), "v": monoids.std("z")}
+    kw = engine(aggs=aggs, emit="update", lateness=99)
+    big = pa.array([2**62, 2**62, 2**62])
+    table = {"k": ["a"] * 3, "t": [1, 2, 3], "x": pa.nulls(3, pa.int64()), "y": big, "z": [0.5, float("nan"), 0.5]}
+    kw.push(pa.table(table))
+    again = pa.table({"k": ["a"], "t": [2], "x": null, "y": null, "z": pa.array([None], pa.float64())})
+    assert picked(kw.push(again), "t", "m_10", "s_10") == [(2, None, None)]  # the new row alone
+    assert kw.metrics["revised"] == 0
+
+
+def test_only_what_was_emitted_before_is_revised() -> None:
+    """The first emission of a result is not a revision, also where a boundary had passed without one."""
+    kw = engine(emit="update", lateness=99, every=5, windows=[5])
+    kw.push(batch([1, 21]))
+    kw.push(batch([22]), watermark=20)
+    assert kw.metrics["emitted"] == 1
+    assert picked(kw.push(batch([11])), "window_end", "n_5") == [(15, 1)]
+    assert (kw.metrics["emitted"], kw.metrics["revised"]) == (2, 0)
+    kw.push(batch([12]))
+    assert (kw.metrics["emitted"], kw.metrics["revised"]) == (3, 1)

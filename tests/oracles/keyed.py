@@ -159,7 +159,7 @@ class KeyedOracle(Question):
         self._raise_horizon(self.newest if watermark is None else watermark)
         before = list(self.events)
         fresh, late = [], []
-        for row in rows:
+        for row in rows if self.id is not None else sorted(rows, key=self._is_delete):
             self._count("rows_in")
             if row[self.time] is None:
                 self._count("bad_times")
@@ -192,8 +192,11 @@ class KeyedOracle(Question):
     def _is_late(self, time: Any) -> bool:
         return bool(time < self.horizon)
 
+    def _is_delete(self, row: Row) -> bool:
+        return self.retract is not None and bool(row[self.retract])
+
     def _take(self, row: Row) -> Event | None:
-        if self.retract is not None and row[self.retract]:
+        if self._is_delete(row):
             self._delete(row)
             return None
         key, time = self.key(row), row[self.time]
@@ -255,9 +258,12 @@ class KeyedOracle(Question):
     def _updates(self, before: list[Event]) -> list[Row]:
         mark = {"late": False} if self.late == "emit" else {}
         out = []
-        for event in before:
-            if event not in self.events and event in self.shown:
-                del self.shown[event]
+        gone = [event for event in before if event not in self.events and event in self.shown]
+        for i, event in enumerate(gone):
+            del self.shown[event]
+            alike = [other for other in self.events if self._named_alike(other, event)]
+            self.shown |= {other: {} for other in alike if other in self.shown}
+            if not alike and not any(self._named_alike(other, event) for other in gone[i + 1 :]):
                 self._count("deleted")
                 out.append({**self._named(event.row), **dict.fromkeys(self.columns()), "deleted": True, **mark})
         for event in sorted(self.events, key=lambda event: (event.time, event.arrival)):
@@ -270,6 +276,10 @@ class KeyedOracle(Question):
             self.shown[event] = values
             out.append({**self._named(event.row), **values, "deleted": False, **mark})
         return out
+
+    @staticmethod
+    def _named_alike(a: Event, b: Event) -> bool:
+        return (a.key, a.time, a.id) == (b.key, b.time, b.id)
 
     # What time does.
 

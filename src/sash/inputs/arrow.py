@@ -110,18 +110,32 @@ def keys_of(table: "pa.Table", names: Sequence[str]) -> tuple[Any, Any]:
 
 def _plain_key(column: "pa.ChunkedArray", name: str) -> "pa.Array":
     """Return a key column as one array of a type whose values are equal if their bytes are."""
-    pa = pyarrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if pa.types.is_floating(column.type):
+    column = plain(column)
+    if pyarrow().types.is_floating(column.type):
         raise KindError(
             f"keys must not be floats because of NaN and rounding, got column {shown(name)} of {column.type}.",
             argument="keys",
             column=name,
         )
+    return one_array(column)
+
+
+def plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return a column without a dictionary, and with views as text or bytes."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if str(column.type) in ("string_view", "binary_view"):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
-    return one_array(column)
+    return column
+
+
+def is_bytewise(kind: "pa.DataType") -> bool:
+    """Return whether the core can compare values of a type by their bytes."""
+    is_a = pyarrow().types
+    plain = is_a.is_integer(kind) or is_a.is_boolean(kind) or is_a.is_null(kind) or is_a.is_decimal(kind)
+    timely = is_a.is_date(kind) or is_a.is_time(kind) or is_a.is_timestamp(kind)
+    return bool(plain or timely or _is_text(kind) or is_a.is_fixed_size_binary(kind))
 
 
 def with_columns(table: "pa.Table", columns: dict[str, Any]) -> "pa.Table":
@@ -192,9 +206,20 @@ def key_batch(engine: "_core.Keyed", table: "pa.Table", keys: Sequence[str], seq
 def anchor_keys(engine: "_core.Keyed", anchors: "_core.Anchors", kinds: list["pa.DataType"]) -> list["pa.Array"]:
     """Return the key columns of anchors."""
     pa = pyarrow()
-    places, parts = engine.keys(anchors, [_width(kind) for kind in kinds])
+    places, parts = engine.keys(anchors, key_widths(kinds))
     at = pa.array(np.frombuffer(places, dtype=np.int64))
     return [_key_column(kind, part).take(at) for kind, part in zip(kinds, parts, strict=True)]
+
+
+def held_keys(engine: "_core.Keyed", kinds: list["pa.DataType"]) -> list["pa.Array"]:
+    """Return the key columns of all keys that an engine holds."""
+    _, _, parts = engine.held(key_widths(kinds))
+    return [_key_column(kind, part) for kind, part in zip(kinds, parts, strict=True)]
+
+
+def key_widths(kinds: list["pa.DataType"]) -> list[int]:
+    """Return the bytes of a value of each key column, 0 for text."""
+    return [_width(kind) for kind in kinds]
 
 
 def key_kind(kind: "pa.DataType") -> "pa.DataType":

@@ -10,6 +10,7 @@ from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
 from sash.keyed.horizon import Grid
+from sash.keyed.identities import is_exact
 from sash.keyed.readable import HASHED, require_input_types, require_kind
 from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
@@ -36,6 +37,7 @@ class Definition:
     kinds: str
     booleans: frozenset[str] = frozenset()  # fields of `native` that return a value of a boolean column
     structs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # fields of the aggregates that are structs
+    blurred: tuple[str, ...] = ()  # columns of which the core reads less than their values
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
 
     @classmethod
@@ -50,10 +52,21 @@ class Definition:
         for _, agg, _ in other:
             require_input_types(agg, table)
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
-        kinds = f"({','.join(_kind(table, read) for read in struct.layout().reads)})"
-        booleans = frozenset(name for name, agg in native.items() if _returns_booleans(agg, table))
-        sizes = _sizes(spec.windows, unit)
-        return cls(tuple(spec.aggs), struct, tuple(native), tuple(other), sizes, unit, kinds, booleans, structs)
+        kinds = {read: _kind(table, read) for read in struct.layout().reads}
+        exact = {read.where for read, kind in kinds.items() if is_exact(kind, table.schema.field(read.where).type)}
+        read = [name for agg in spec.aggs.values() for name in agg.columns]
+        return cls(
+            tuple(spec.aggs),
+            struct,
+            tuple(native),
+            tuple(other),
+            _sizes(spec.windows, unit),
+            unit,
+            f"({','.join(kinds[read] for read in struct.layout().reads)})",
+            frozenset(name for name, agg in native.items() if _returns_booleans(agg, table)),
+            structs,
+            tuple(dict.fromkeys(name for name in read if name not in exact)),
+        )
 
     @property
     def layout(self) -> Layout:
@@ -74,6 +87,10 @@ class Definition:
     def columns(self) -> list[str]:
         """All columns that aggregates read."""
         return list(dict.fromkeys([*(self.native.columns if self.shown else ()), *self.foreign_columns]))
+
+    def compared(self, spec: Spec) -> list[str]:
+        """Return the columns that deletes compare besides what the core reads: none if rows have ids."""
+        return list(self.blurred) if spec.retract is not None and spec.id is None else []
 
     def grid(self, spec: Spec) -> Grid | None:
         """Return the slide boundaries, or None."""
@@ -103,6 +120,7 @@ class Definition:
             "pane_offset": 0 if grid is None else grid.pane_offset,
             "merged": False,
             "rounded": spec.resolution is not None,
+            "identified": bool(self.compared(spec)),
             "shown": bool(self.shown),
             "leaf_capacity": NODE_SIZES[0],
             "fanout": NODE_SIZES[1],

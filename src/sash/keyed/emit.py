@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sash import _core
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
+SAME, FRESH, EMPTIED, REVISED = range(4)  # how a result has changed; the numbers are the core's
 
 
 class Emission(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sash.inputs import arrow
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
-from sash.keyed.emit import HIGHEST, Context, Emission, Watched
+from sash.keyed.emit import EMPTIED, FRESH, HIGHEST, REVISED, SAME, Context, Emission, Watched
 from sash.keyed.horizon import Grid
 from sash.keyed.intake import LATE, Batch, Status
 from sash.keyed.result_columns import boundary_columns, event_columns, require_unlike, result_names
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sash import _core
-
-_CHANGED, _EMPTIED = 1, 2  # the core's numbers
 
 
 class _Boundaries:
@@ -143,13 +141,13 @@ class BoundaryUpdate(_Boundaries):
         context.position.shown = until
         answers = context.answers(anchors)
         change = self._change(anchors, answers, watched)
-        gone, changed = np.flatnonzero(change == _EMPTIED), np.flatnonzero(change == _CHANGED)
+        gone, changed = np.flatnonzero(change == EMPTIED), np.flatnonzero((change == FRESH) | (change == REVISED))
         rows = self._bounds(anchors).take(pa.array(np.concatenate([gone, changed])))
         columns, counts = answers.columns(changed, context.spec.on_error)
         for name, column in columns.items():
             rows = rows.append_column(name, arrow.stacked([pa.nulls(len(gone)), column]))
         emission = context.revised(rows, len(gone))
-        revised = int((changed < anchors.watched).sum())
+        revised = int((change == REVISED).sum())
         return emission._replace(counts=emission.counts + counts + Counter(revised=revised))
 
     def _change(self, anchors: "_core.Anchors", answers: Answers, watched: Watched | None) -> Status:
@@ -158,5 +156,5 @@ class BoundaryUpdate(_Boundaries):
         extra = answers.extra()
         if watched is not None and watched.extra is not None and extra is not None:
             differs = extra[: anchors.watched] != watched.extra
-            change[: anchors.watched][differs & (change[: anchors.watched] == 0)] = _CHANGED
+            change[: anchors.watched][differs & (change[: anchors.watched] == SAME)] = REVISED
         return change

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sash.inputs import arrow
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
-from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Watched
+from sash.keyed.emit import HIGHEST, LOWEST, REVISED, Context, Emission, Watched
 from sash.keyed.intake import INSERTED, LATE, Batch, Status
 from sash.keyed.result_columns import own_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Spec
@@ -125,15 +125,15 @@ class EventFinal(_Events):
 
     def rest(self) -> Emission:
         """Return all rows that have not been emitted."""
-        return self.context.with_late(self._until(HIGHEST), *self.context.no_rows(), self.own)
+        return self.context.with_late(self._until(HIGHEST + 1), *self.context.no_rows(), self.own)
 
     def _until(self, until: int) -> Emission:
         context = self.context
-        until = max(until, context.position.finished)
-        anchors = context.engine.between(context.position.finished, until)
+        start, stop = context.position.finished, until - 1
+        anchors = context.engine.between(*(start, stop) if start <= stop else (1, 0))
         answers = context.answers(anchors)
         rows = self._rows(np.frombuffer(anchors.seqs(), dtype=np.int64))
-        context.position.finished = until
+        context.position.finished = min(max(until, start), HIGHEST)
         columns, counts = answers.columns(on_error=context.spec.on_error)
         return Emission(arrow.with_columns(rows, columns), counts + Counter(emitted=answers.rows))
 
@@ -181,7 +181,7 @@ class EventUpdate(_Events):
         anchors, answers, change = self._compared(LOWEST)
         keep = np.flatnonzero(change)
         seqs = np.frombuffer(anchors.seqs(), dtype=np.int64)[keep]
-        revised = int((seqs < context.position.seq).sum())  # those that were there before this batch
+        revised = int((change == REVISED).sum())
         rows = pa.concat_tables([self._rows(gone), self._rows(seqs)])
         columns, counts = answers.columns(keep, context.spec.on_error)
         for name, column in columns.items():

@@ -13,6 +13,7 @@ from sash.errors import KindError, shown
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.definition import Definition
+from sash.keyed.identities import hashes as identities_of
 from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class RowIntake:
 
     def __init__(self, spec: Spec, definition: Definition, engine: "_core.Keyed", schema: "pa.Schema") -> None:
         self.spec, self.definition, self.engine = spec, definition, engine
+        self.compared = definition.compared(spec)
         named = [*spec.keys, spec.time, *(name for name in (spec.id, spec.retract) if isinstance(name, str))]
         names = dict.fromkeys([*named, *spec.carry, *definition.columns])
         self.schema = arrow.pyarrow().schema([schema.field(name) for name in names])
@@ -72,9 +74,9 @@ class RowIntake:
 
     def apply(self, keys: "_core.KeyBatch", batch: Batch, late: NDArray[np.bool_]) -> tuple[Status, Counter[str]]:
         """Apply a batch, and return what became of each row, and counts."""
-        ids, deletes, columns = batch.inputs
+        ids, deletes, columns, identities = batch.inputs
         status = np.empty(len(batch.times), dtype=np.uint8)
-        self.engine.apply(keys, batch.times, ids, deletes, late.view(np.uint8), columns, status)
+        self.engine.apply(keys, batch.times, ids, deletes, late.view(np.uint8), columns, status, identities)
         named = {"late": LATE, "repeated": REPEATED, "unmatched": UNMATCHED}
         return status, Counter({name: int((status == code).sum()) for name, code in named.items()})
 
@@ -90,11 +92,12 @@ class RowIntake:
             return table, times, counts
         return table.filter(arrow.pyarrow().array(~bad)), np.ascontiguousarray(times[~bad]), counts
 
-    def _inputs(self, table: "pa.Table", *, strict: bool = False) -> tuple[Any, Status | None, Any]:
-        """Return the ids, the deletes and the aggregated columns."""
+    def _inputs(self, table: "pa.Table", *, strict: bool = False) -> tuple[Any, Status | None, Any, Any]:
+        """Return the ids, the deletes, the aggregated columns, and what else deletes compare."""
         ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
         deletes = None if self.spec.retract is None else self._deletes(table)
-        return ids, deletes, self.definition.inputs_in(table, strict=strict)
+        identities = identities_of(table, self.compared) if self.compared else None
+        return ids, deletes, self.definition.inputs_in(table, strict=strict), identities
 
     def _deletes(self, table: "pa.Table") -> Status:
         column = arrow.evaluated(table, self.spec.retract)

@@ -167,6 +167,12 @@ class RetainedRows:
         back = np.argsort(np.concatenate([group for _, group in groups]))
         return table.combine_chunks().take(pa.array(back))
 
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the places in the stream of all rows, ascending, and their times."""
+        none = np.zeros(0, dtype=np.int64)
+        seqs = np.concatenate([none, *(segment.seqs for segment in self._segments)])
+        return seqs, np.concatenate([none, *(segment.times for segment in self._segments)])
+
     # --- rows that go -----------------------------------------------------------------------------
 
     def expire(self, bound: int) -> None:
@@ -233,7 +239,7 @@ class RetainedRows:
         """Restore saved rows, or raise if they are damaged."""
         self._require_shape(kept)
         seqs, times = kept.column(0).to_numpy(), kept.column(1).to_numpy()
-        if (np.diff(seqs) <= 0).any():
+        if (seqs[1:] <= seqs[:-1]).any():  # their differences may overflow
             raise CorruptStateError("data must hold rows in stream order.", argument="data")
         if self.columns and len(seqs):
             table = kept.select(list(range(2, kept.num_columns))).replace_schema_metadata(None)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sash import durations
-from sash.errors import ArgumentError, CorruptStateError, KindError, shown
+from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow
+from sash.keyed import saved_state
 from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.horizon import Horizon
 from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake
+from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
 from sash.times import Instants, is_integer
@@ -147,8 +149,11 @@ class Stream:
         return emission
 
     def drop_before(self, horizon: Any) -> None:
-        """Drop every row before a time."""
+        """Drop every row before a time, but not of the pane that it lies in."""
         bound = self.ticks(horizon)
+        grid = self.definition.grid(self.spec)
+        if grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec)):
+            bound = max(grid.late_before(bound), LOWEST + 1)
         self.engine.expire(bound - 1, bound)
         self.retained.expire(bound - 1)
 
@@ -167,11 +172,14 @@ class Stream:
     @classmethod
     def restored(cls, spec: Spec, position: dict[str, Any], rows: Any, retained: Any) -> "Stream":
         """Return a stream from the parts that were saved."""
+        saved_state.require_position(position)
         schema, kept = RetainedRows.parts(retained)
         stream = cls.of(spec, schema.empty_table())
+        require_readable(spec, stream.definition, schema)
         stream.retained.restore(kept)
-        if not stream.engine.load(rows):
-            raise CorruptStateError("data must be what to_bytes returned; its rows are damaged.", argument="data")
+        saved_state.load(stream.engine, spec, schema, rows, position["seq"])
+        if not stream.definition.merges(spec):
+            saved_state.require_retained(stream.engine, spec, stream.retained)
         stream.restore_position(position)
         return stream
 
@@ -226,6 +234,8 @@ class Stream:
                 raise KindError(
                     f"watermark must be an int like the times, got {shown(watermark)}.", argument="watermark"
                 )
+            if not LOWEST <= int(watermark) <= HIGHEST:
+                raise ArgumentError(f"watermark must fit int64, got {shown(watermark)}.", argument="watermark")
             return int(watermark)
         zoned = getattr(self.time_type, "tz", None) is not None
         if zoned and isinstance(watermark, np.datetime64):

@@ -5,11 +5,14 @@ Columns in, columns out. Python never handles a single row, unless an aggregate 
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sash import serialize
-from sash.errors import ArgumentError, CorruptStateError, SashError, shown
+from sash.errors import ArgumentError, CorruptStateError, SashError, UnsupportedError, shown
 from sash.inputs import arrow
+from sash.keyed import saved_state
 from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
 
@@ -143,30 +146,47 @@ class KeyedWindows:
 
     @classmethod
     def from_bytes(cls, data: Any, aggs: Any = None, retract: Any = None) -> "KeyedWindows":
-        """Resume from `to_bytes`; pass `aggs` if some are custom, and `retract` if it is a condition."""
-        header, rows, held = serialize.part(data)
-        try:
-            known = aggs or {name: serialize.monoid_from(plain) for name, plain in header["aggs"].items()}
+        """Resume from `to_bytes`; pass `aggs` if some are custom, and `retract` if it is a condition.
+
+        Aggregates that are passed must be those that were saved: the same names, monoids and arguments. The bytes may
+        come from anyone: they are checked, and nothing in them is executed.
+        """
+        header, rows, retained = serialize.part(data)
+        with _reading():
+            known = saved_state.aggs_of(header["aggs"], aggs)
             words = header["asked"]
             if isinstance(words["retract"], dict):
                 words["retract"] = _require_condition(words["retract"], retract)
+        with _reading(all_of_it=True):
             made = cls(aggs=known, **words)
-            made._counts = {name: int(header["counts"][name]) for name in made._counts}
+            made._counts = saved_state.counts_of(header["counts"], made._counts)
             if "stream" in header:
-                made._stream = Stream.restored(made.spec, header["stream"], rows, held)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            if isinstance(error, SashError):
-                raise
-            raise CorruptStateError(
-                f"data must be what KeyedWindows.to_bytes returned: {shown(error)}.", argument="data"
-            ) from None
+                made._stream = Stream.restored(made.spec, header["stream"], rows, retained)
         return made
 
     def drop_before(self, horizon: Any) -> None:
-        """Drop every row before a time, as if it had never arrived."""
+        """Drop every row before a time, as if it had never arrived.
+
+        Where rows are combined into panes, whole panes are dropped: those that end at that time or before.
+        """
         with self._lock:
             if self._stream is not None:
                 self._stream.drop_before(horizon)
+
+
+@contextmanager
+def _reading(*, all_of_it: bool = False) -> Iterator[None]:
+    """Raise CorruptStateError where bytes that were crafted make any step fail; `all_of_it`: sash's own errors too."""
+    try:
+        yield
+    except (UnsupportedError, CorruptStateError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, SashError) and not all_of_it:
+            raise
+        raise CorruptStateError(
+            f"data must be what KeyedWindows.to_bytes returned: {shown(error)}.", argument="data"
+        ) from None
 
 
 def _require_condition(plain: dict[str, Any], given: Any) -> Any:
