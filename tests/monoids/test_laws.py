@@ -166,7 +166,7 @@ def test_what_is_not_called_commutative_is_not(name: str) -> None:
     monoid = monoids.registry.EXAMPLES[name]
     kind = "floats" if "floats" in VALUES[name] else next(iter(VALUES[name]))
     if not monoid.commutative:
-        assert not commutes(monoid, VALUES[name][kind], max_examples=100)
+        assert not commutes(monoid, VALUES[name][kind], max_examples=1000)
 
 
 # --- monoids that are none ------------------------------------------------------------------------

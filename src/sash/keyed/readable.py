@@ -20,6 +20,11 @@ def _is_number(kind: Any) -> bool:
     return bool(is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_boolean(kind) or is_a.is_decimal(kind))
 
 
+def _is_integer(kind: Any) -> bool:
+    is_a = arrow.pyarrow().types
+    return bool(is_a.is_integer(kind) or is_a.is_boolean(kind))
+
+
 def _is_text(kind: Any) -> bool:
     is_a = arrow.pyarrow().types
     return bool(is_a.is_string(kind) or is_a.is_large_string(kind) or str(kind) == "string_view")
@@ -43,7 +48,7 @@ def _is_item(kind: Any) -> bool:
 
 NUMBERS = Readable("numbers", _is_number)
 TEXT = Readable("text", _is_text)
-INTEGERS = Readable("integers", lambda kind: bool(arrow.pyarrow().types.is_integer(kind)))
+INTEGERS = Readable("integers", _is_integer)
 ITEMS = Readable("numbers or text", _is_item)
 HASHED = Readable(
     "numbers, text, bytes, decimals, dates or timestamps",
