@@ -316,7 +316,9 @@ def test_geometric_means_of_negative_values_are_counted():
     assert kw.push(rows)["g_4"].to_pylist() == [1.0, 2.0, None, None] and kw.metrics["failures"] == 2
     kw = KeyedWindows.from_bytes(kw.to_bytes(), aggs=options["aggs"])
     delete = rows.slice(2, 1).set_column(rows.column_names.index("gone"), "gone", pa.array([True]))
-    assert picked(kw.push(delete), "t", "g_4", "deleted") == [(5, None, True), (6, None, False)]
+    assert picked(kw.push(delete), "t", "g_4", "deleted") == [(5, None, True)]  # that at 6 is null as before
+    healed = rows.slice(3, 1).set_column(rows.column_names.index("y"), "y", pa.array([4.0]))
+    assert picked(kw.push(healed), "t", "g_4", "deleted")[-1] == (6, 4.0, False)
     assert kw.metrics["failures"] == 2
     strict = engine(**options, on_error="raise")
     strict.push(rows.slice(0, 2))
