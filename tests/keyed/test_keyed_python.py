@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from oracles.every import EveryOracle
 from oracles.keyed import Aggregate, KeyedOracle, Row
-from sash import KeyedWindows, Monoid, monoids, rolling
+from sash import KeyedWindows, Monoid, SashWarning, monoids, rolling
 from support.cases import concat
 from support.faults import Boom
 from support.folds import answer
@@ -250,7 +251,8 @@ FAILING = {
 @pytest.mark.parametrize("where", FUSSY)
 def test_a_failing_result_is_null(where, mode):
     """A window whose combine, lift or lower raises gives null, the others and the other aggregates what they are."""
-    out = said(TABLE, {"n": monoids.count(), "w": FUSSY[where]}, mode, [4])
+    with pytest.warns(SashWarning, match="results are null: .* Boom") if "rolling" in mode else nullcontext():
+        out = said(TABLE, {"n": monoids.count(), "w": FUSSY[where]}, mode, [4])
     wanted = FAILING["every" if "every" in mode else "per event"]
     assert [(row["at"], row["n_4"], row["w_4"]) for row in out] == wanted
 

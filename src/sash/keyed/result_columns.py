@@ -1,6 +1,7 @@
 """The columns of results: their names, and the keys and boundaries that they are for."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -67,10 +68,11 @@ def require_unlike(names: list[str]) -> None:
             )
 
 
-def require_new(table: Any, columns: Any) -> None:
-    """Raise if the table already has a column with the name of a result."""
+def require_new(names: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise if a table with these columns already has one with the name of a result."""
+    known = set(names)
     for name in columns:
-        if name in table.column_names:
+        if name in known:
             raise ArgumentError(
                 f"aggs must have other names: the table already has a column {shown(name)}.",
                 argument="aggs",

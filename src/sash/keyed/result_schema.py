@@ -38,7 +38,7 @@ def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "p
         require_unlike(result_names(definition, spec))
         return pa.schema(_boundary_fields(spec, definition, schema) + added, _resolution(spec))
     if spec.emit == "arrival":
-        require_new(schema.empty_table(), [field.name for field in added])
+        require_new(schema.names, [field.name for field in added])
         return pa.schema([*schema, *added], schema.metadata)
     carried = [schema.field(name) for name in own_columns(spec)]
     require_unlike([field.name for field in carried + added])
