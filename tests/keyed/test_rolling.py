@@ -348,3 +348,13 @@ def test_sorted_and_shuffled_agree():
     for name in in_order.column_names:
         rows = zip(in_order[name].to_pylist(), shuffled[name].to_pylist(), strict=True)
         assert all(agree(one, other) for one, other in rows), name
+
+
+def test_a_size_that_is_too_long_for_the_unit_says_so() -> None:
+    """How long it may be depends on the unit of the times."""
+    table = pa.table({"t": pa.array([datetime(2024, 1, 1)], pa.timestamp("ns"))})
+    with pytest.raises(
+        SashError, match="windows must be at most 53375 days because the times are in ns, got '150000d'"
+    ):
+        sash.rolling(table, time="t", windows=["150000d"], aggs={"n": monoids.count()})
+    assert sash.rolling(table, time="t", windows=["53375d"], aggs={"n": monoids.count()})["n_53375d"].to_pylist() == [1]
