@@ -15,6 +15,7 @@ from sash.errors import (
     OutOfOrderError,
     ResultOverflowError,
     SashError,
+    SashWarning,
     SlideError,
     UnsupportedError,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "OutOfOrderError",
     "ResultOverflowError",
     "SashError",
+    "SashWarning",
     "SlideError",
     "UnsupportedError",
     "Window",

@@ -59,6 +59,13 @@ def nanoseconds(duration: Any, argument: str) -> int:
     return sign * total
 
 
+def _longest(unit: str | None) -> str:
+    """Return how a message says which sizes are too large."""
+    if unit is None:
+        return "below 2**62"
+    return f"at most {2**62 * _TICKS[unit] // (24 * 3600 * 10**9)} days because the times are in {unit}"
+
+
 def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) -> int:
     """Return a duration in the ticks of a time column, or a number unchanged where times are numbers."""
     if unit is None:
@@ -76,7 +83,7 @@ def ticks_of(duration: Any, unit: str | None, argument: str, *, least: int = 1) 
         )
     if not least <= ticks < 2**62:
         wanted = {1: "positive", 0: "zero or more"}.get(least, f"at least {least}")
-        wanted = wanted if ticks < least else "shorter than 2**62 ticks"
+        wanted = wanted if ticks < least else _longest(unit)
         raise ArgumentError(f"{argument} must be {wanted}, got {shown(duration)}.", argument=argument)
     return ticks
 

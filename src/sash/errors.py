@@ -46,6 +46,10 @@ class SashError(Exception):
         self.column = column
 
 
+class SashWarning(UserWarning):
+    """Something that sash could not compute, and returned as null."""
+
+
 class ArgumentError(SashError, ValueError):
     """An argument has the right type but an invalid value."""
 

@@ -62,12 +62,12 @@ def test_what_sees_an_event_at_3(options, ends):
 
 
 def test_the_largest_window_decides():
-    """Where only the larger window holds something the smaller one is empty, and there is no window_start."""
+    """Where only the larger window holds something the smaller one is empty; the start is that of the first."""
     aggs: dict[str, Aggregate] = {"n": ("count",), "s": ("sum", "x")}
     out = oracle(windows={"5": 5, "10": 10}, aggs=aggs).rolled(rows((-1, 7)))
     assert out == [
-        {"window_end": 0, "n_5": 1, "s_5": 7, "n_10": 1, "s_10": 7},
-        {"window_end": 5, "n_5": 0, "s_5": None, "n_10": 1, "s_10": 7},
+        {"window_start": -5, "window_end": 0, "n_5": 1, "s_5": 7, "n_10": 1, "s_10": 7},
+        {"window_start": 0, "window_end": 5, "n_5": 0, "s_5": None, "n_10": 1, "s_10": 7},
     ]
 
 

@@ -9,6 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from sash import ArgumentError, KeyedWindows, monoids, rolling
+from sash.keyed import panes
+from sash.keyed.definition import Definition
+from sash.keyed.stream import Stream
 from support.keyed_batches import NOTHING, batch, marked, picked, sliding
 
 AGGS = {"n": monoids.count(), "total": monoids.sum("x")}
@@ -458,3 +461,18 @@ def test_dropping_rows_keeps_the_pane_that_the_time_is_in(options: dict[str, Any
     kw.drop_before(31)
     kept = 1 if options.get("late") else 2
     assert picked(kw.flush(), "window_end", "n_10") == [(35, kept), (40, kept)]
+
+
+@pytest.mark.parametrize("name", ["record", "value", "seq", "ticks", "bucket", "rows", "data", "key", "time"])
+def test_columns_may_have_any_name(name: str) -> None:
+    """Keys and times of panes that are combined elsewhere, and of a stream and its bytes."""
+    for keys, time in (([name], "t"), (["k"], name)):
+        table = batch([3, 4, 12]).rename_columns([keys[0], time, "x"])
+        kw = sliding(keys=keys, time=time)
+        kw.push(table)
+        rows = KeyedWindows.from_bytes(kw.to_bytes()).flush()
+        spec, definition = kw.spec, Definition.of(kw.spec, table)
+        stream = Stream.of(spec, table, panes=True)
+        partials = panes.merged(definition, spec, panes.partials_of(definition, spec, table))
+        stream.step(partials, None)
+        assert stream.flush().rows.to_pylist() == rows.to_pylist() == kw.flush().to_pylist() != []

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash import ArgumentError, KeyedWindows, Monoid, SashError, monoids
+from sash import ArgumentError, KeyedWindows, KindError, Monoid, SashError, monoids
 from support.keyed_batches import NOTHING, batch, engine, marked, picked
 
 # --- identity and retraction ----------------------------------------------------------------------
@@ -413,3 +413,52 @@ def test_only_what_was_emitted_before_is_revised() -> None:
     assert (kw.metrics["emitted"], kw.metrics["revised"]) == (2, 0)
     kw.push(batch([12]))
     assert (kw.metrics["emitted"], kw.metrics["revised"]) == (3, 1)
+
+
+# --- types of later batches -----------------------------------------------------------------------
+
+LOSSLESS = {
+    "ints after floats": (pa.float64(), [0.5], pa.int64(), [2], [2.5]),
+    "floats after ints": (pa.int64(), [1], pa.float64(), [2.0], [3]),
+    "short after long ints": (pa.int64(), [1], pa.int8(), [2], [3]),
+    "nothing but nulls": (pa.int64(), [1], pa.null(), [None], [1]),
+    "fewer digits": (pa.decimal128(9, 2), [Decimal("0.25")], pa.decimal128(5, 1), [Decimal(1)], [Decimal("1.25")]),
+}
+
+
+@pytest.mark.parametrize("case", LOSSLESS)
+def test_a_later_batch_is_cast_if_nothing_is_lost(case: str) -> None:
+    """The first batch has the types of the stream."""
+    first, one, second, two, wanted = LOSSLESS[case]
+    kw = engine(aggs={"total": monoids.sum("x")})
+    kw.push(pa.table({"k": ["a"], "t": [1], "x": pa.array(one, first)}))
+    out = kw.push(pa.table({"k": pa.array(["a"], pa.large_string()), "t": [2], "x": pa.array(two, second)}))
+    assert (out["total_10"].to_pylist(), out["x"].type, out["k"].type) == (wanted, first, pa.string())
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "ns"])
+def test_times_of_another_unit_are_cast(unit: str) -> None:
+    """Also from a finer unit, as long as nothing is cut off."""
+    kw = engine(windows=["10s"], lateness="1h")
+    kw.push(pa.table({"k": ["a"], "t": pa.array([datetime(2024, 1, 1)], pa.timestamp("us")), "x": [1]}))
+    later = pa.array([datetime(2024, 1, 1, 0, 0, 5)], pa.timestamp(unit))
+    assert kw.push(pa.table({"k": ["a"], "t": later, "x": [2]}))["total_10s"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array([1]), pa.array([0.5])),
+        (pa.array([0.5]), pa.array([2**53 + 1])),
+        (pa.array([1]), pa.array(["1"])),
+        (pa.array([1], pa.int8()), pa.array([300])),
+        (pa.array([1]), pa.array([True])),
+    ],
+)
+def test_a_later_batch_that_would_lose_something_is_refused(first: pa.Array, second: pa.Array) -> None:
+    """The stream goes on as if it had not come."""
+    kw = engine(aggs={"n": monoids.count("x")})
+    kw.push(pa.table({"k": ["a"], "t": [1], "x": first}))
+    with pytest.raises(KindError, match=r"batch must hold .* in the column 'x' as before") as error:
+        kw.push(pa.table({"k": ["a"], "t": [2], "x": second}))
+    assert (error.value.column, kw.metrics["rows_in"]) == ("x", 1)

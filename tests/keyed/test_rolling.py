@@ -374,3 +374,13 @@ def test_a_struct_has_the_results_of_its_fields(more):
             assert column.combine_chunks().field(name).to_pylist() == alone[f"{name}_{size}"].to_pylist()
     with pytest.raises(SashError, match=r"aggs must have other names: both\.n is also a field of both"):
         sash.rolling(table, aggs={"both": monoids.struct(**inner), "both.n": monoids.count()}, **options)
+
+
+def test_a_size_that_is_too_long_for_the_unit_says_so() -> None:
+    """How long it may be depends on the unit of the times."""
+    table = pa.table({"t": pa.array([datetime(2024, 1, 1)], pa.timestamp("ns"))})
+    with pytest.raises(
+        SashError, match="windows must be at most 53375 days because the times are in ns, got '150000d'"
+    ):
+        sash.rolling(table, time="t", windows=["150000d"], aggs={"n": monoids.count()})
+    assert sash.rolling(table, time="t", windows=["53375d"], aggs={"n": monoids.count()})["n_53375d"].to_pylist() == [1]

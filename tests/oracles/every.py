@@ -116,8 +116,8 @@ class EveryOracle(KeyedOracle):
 
     def _place(self, place: Place) -> Row:
         key, boundary = place
-        start = {"window_start": boundary - max(self.windows.values())} if len(self.windows) == 1 else {}
-        return {**dict(zip(self.keys, key, strict=True)), **start, "window_end": boundary}
+        start = boundary - next(iter(self.windows.values()))
+        return {**dict(zip(self.keys, key, strict=True)), "window_start": start, "window_end": boundary}
 
     def _shown(self, place: Place, values: Values) -> Row:
         if self.late == "drop":
@@ -126,5 +126,5 @@ class EveryOracle(KeyedOracle):
         return {**self._place(place), **nobody, **values, "late": False}
 
     def _late(self, row: Row) -> Row:
-        start = ["window_start"] if len(self.windows) == 1 else []
-        return {**self._named(row), **dict.fromkeys([*start, "window_end", *self.columns()]), "late": True}
+        window = ["window_start", "window_end"]
+        return {**self._named(row), **dict.fromkeys([*window, *self.columns()]), "late": True}

@@ -1,6 +1,6 @@
-"""Conversion of tables for the rolling engines: pandas, polars, Arrow and dicts to Arrow, and back."""
+"""Arrow columns for the rolling engines: times as ticks, keys and ids as the core reads them, and back."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,46 +24,16 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def table_of(data: Any, argument: str) -> tuple["pa.Table", Callable[["pa.Table", bool], Any]]:
-    """Return a table as an Arrow table, and the function that converts results back to its type.
-
-    That function takes a table and whether its rows are those of the input, which then keep their index.
-    """
-    pa = pyarrow()
-    if isinstance(data, pa.Table):
-        return data, _same
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data]), _same
-    if isinstance(data, dict):
-        return pa.table(data), _same
-    module = type(data).__module__.split(".")[0]
-    if module == "pandas" and hasattr(data, "columns"):
-
-        def to_pandas(table: Any, same_rows: bool) -> Any:
-            return table.to_pandas().set_index(data.index) if same_rows else table.to_pandas()
-
-        return pa.Table.from_pandas(data), to_pandas
-    if module == "polars" and hasattr(data, "columns"):
-        return data.to_arrow(), _to_polars
-    raise KindError(
-        f"{argument} must be a pandas, polars or Arrow table, or a dict of columns, got {shown(data)}.",
-        argument=argument,
-    )
-
-
-def _same(table: "pa.Table", same_rows: bool) -> "pa.Table":
-    return table
-
-
-def _to_polars(table: "pa.Table", same_rows: bool) -> Any:
-    import polars
-
-    return polars.from_arrow(table)
-
-
-def require_columns(table: "pa.Table", names: Iterable[str], argument: str) -> None:
-    """Raise if a table lacks a column."""
+def require_columns(table: Any, names: Iterable[str], argument: str) -> None:
+    """Raise if a table lacks a column, or has two of that name."""
     for name in names:
+        if table.column_names.count(name) > 1:
+            raise ArgumentError(
+                f"{argument} must name a column that the table has once, got {shown(name)}, which it has "
+                f"{table.column_names.count(name)} times.",
+                argument=argument,
+                column=name,
+            )
         if name not in table.column_names:
             columns = ", ".join(table.column_names)
             raise ArgumentError(

@@ -1,16 +1,17 @@
 """The answers of a rolling engine, from the core and from Python, as Arrow columns named `<aggregate>_<window>`."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash import _core
-from sash.errors import ArgumentError, KindError, ResultOverflowError, shown
+from sash.errors import ArgumentError, ResultOverflowError
 from sash.inputs import arrow, record
-from sash.keyed import python_aggregates
+from sash.keyed import python_aggregates, python_results
 from sash.keyed.definition import Definition
 from sash.times import Instants
 
@@ -30,6 +31,7 @@ class Answers:
             (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
             for _ in definition.windows
         ]
+        self.errors: list[Exception] = []  # of results that are null because of them
         self.others: dict[tuple[str, int], list[Any]] = {}  # of Python, by aggregate and window
 
     @classmethod
@@ -60,10 +62,11 @@ class Answers:
         for name, monoid, _ in definition.foreign:
             columns = [read.column for part in monoid.parts for read in part.inputs] or monoid.columns
             read = [rows.column(column).to_pylist() for column in columns]  # a pair may be one column twice
-            fold = python_aggregates.Fold(monoid, read, times)
-            for window, (_, size) in enumerate(definition.windows):
-                ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
-                self._put(name, window, spans.order, fold.results(spans, window, ranges))
+            with python_results.exact_decimals() if monoid.built_in else nullcontext():
+                fold = python_aggregates.Fold(monoid, read, times)
+                for window, (_, size) in enumerate(definition.windows):
+                    ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
+                    self._put(name, window, spans.order, fold.results(spans, window, ranges))
 
     def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
         placed: list[Any] = [None] * self.rows
@@ -111,27 +114,17 @@ class Answers:
     def _other(
         self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str, counts: Counter[str]
     ) -> Any:
-        pa = arrow.pyarrow()
         values = self.others[agg, window]
         values = values if keep is None else [values[i] for i in keep.tolist()]
-        failed = [value for value in values if isinstance(value, python_aggregates.Failure)]
-        if failed and on_error == "raise":
-            raise failed[0].error
-        counts["failures"] += len(failed)
-        plain = [None if isinstance(value, python_aggregates.Failure) else _plain(value) for value in values]
         (kind,) = (kind for other, _, kind in self.definition.foreign if other == agg)
         learned = self.definition.learned
-        kind = kind or learned.get(agg)
-        try:
-            try:
-                column = pa.array(plain, type=kind)
-            except OverflowError:
-                column = _without_overflows(plain, kind or pa.int64(), name, on_error, counts)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise KindError(
-                f"{name} must have results of one Arrow type; set returns= of the monoid: {shown(error)}.", column=name
-            ) from None
-        if not pa.types.is_null(column.type):
+        column, errors = python_results.column_of(values, kind or learned.get(agg), name)
+        if errors and on_error == "raise":
+            raise errors[0]
+        self.errors += errors
+        overflows = sum(isinstance(error, ResultOverflowError) for error in errors)
+        counts.update(overflows=overflows, failures=len(errors) - overflows)
+        if not arrow.pyarrow().types.is_null(column.type):
             learned[agg] = column.type
         return column
 
@@ -218,43 +211,10 @@ def _bytes_column(words: NDArray[np.int64], there: NDArray[np.bool_]) -> Any:
     return column if there.all() else arrow.spread(column.filter(pa.array(there)), there)
 
 
-def _without_overflows(values: list[Any], kind: Any, name: str, on_error: str, counts: Counter[str]) -> Any:
-    """Return a column with null for ints that its type cannot hold."""
-    pa = arrow.pyarrow()
-    fitting = [value if _fits(value, kind) else None for value in values]
-    over = sum(new is None and value is not None for new, value in zip(fitting, values, strict=True))
-    if over and on_error == "raise":
-        raise _overflow(name, str(kind))
-    counts["overflows"] += over
-    return pa.array(fitting, type=kind)
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    try:
-        arrow.pyarrow().scalar(value, type=kind)
-    except OverflowError:
-        return False
-    return True
-
-
 def _overflow(name: str, kind: str) -> ResultOverflowError:
     return ResultOverflowError(
         f"{name} must fit {kind}; use on_error='null' to get null for results that do not.", column=name
     )
-
-
-def _plain(value: Any) -> Any:
-    """Return a result in a form that Arrow accepts: a set as a sorted list."""
-    if isinstance(value, (set, frozenset)):
-        return _sorted(value)
-    return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def _sorted(values: Any) -> Sequence[Any]:
-    try:
-        return sorted(values)
-    except TypeError:
-        return list(values)
 
 
 def _whole(column: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
+from sash.keyed import python_results
 from sash.keyed.horizon import Grid
 from sash.keyed.identities import is_exact
 from sash.keyed.readable import HASHED, require_input_types, require_kind
@@ -16,10 +17,6 @@ from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
 from sash.times import Instants
 
-_ORDERED = ("min", "max", "first", "last", "argmin", "argmax")  # return a value of their column, of any type
-_COUNTED = ("maxcount", "mincount")  # and how often it occurs
-_LISTED = ("first_k", "last_k", "top_k", "bottom_k")
-_SKETCHES = ("kll", "frequent_items", "theta", "cpc")
 NODE_SIZES = (0, 0)  # most rows of a leaf and most children of a node; 0: the default. Tests make them tiny.
 _WIDEST_PANE = 64  # words of a record; if it is wider, rows are stored one by one
 
@@ -48,7 +45,11 @@ class Definition:
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
         aggs, structs = _without_structs(spec.aggs)
         native = {name: agg for name, agg in aggs.items() if _is_native(agg, table)}
-        other = [(name, agg, _result_type(name, agg, table)) for name, agg in aggs.items() if name not in native]
+        other = [
+            (name, agg, python_results.type_of(name, agg, table.schema))
+            for name, agg in aggs.items()
+            if name not in native
+        ]
         for _, agg, _ in other:
             require_input_types(agg, table)
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
@@ -219,7 +220,7 @@ def _is_native(monoid: Monoid, table: Any) -> bool:
             kind = table.schema.field(read.column).type
             if read.form != "number" or _is_number(kind):
                 continue
-            if pa.types.is_decimal(kind) or part.op in (*_ORDERED, *_COUNTED, *_LISTED):
+            if pa.types.is_decimal(kind) or part.op in python_results.OF_ANY_TYPE:
                 return False
     return True
 
@@ -231,7 +232,7 @@ def _is_number(kind: Any) -> bool:
 
 def _returns_booleans(monoid: Monoid, table: Any) -> bool:
     part = monoid.parts[0]
-    if part.op not in (*_ORDERED, *_COUNTED, *_LISTED):
+    if part.op not in python_results.OF_ANY_TYPE:
         return False
     return bool(arrow.pyarrow().types.is_boolean(table.schema.field(part.inputs[-1].column).type))
 
@@ -258,44 +259,3 @@ def _kind(table: Any, read: Read) -> str:
             column=str(read.where),
         )
     return "float64" if read.form == "float" else kind
-
-
-def _result_type(name: str, monoid: Monoid, table: Any) -> Any:
-    """Return the Arrow type of a Python monoid's results, or None if only the results can tell."""
-    pa = arrow.pyarrow()
-    if monoid.returns is not None:
-        try:
-            return monoid.returns if isinstance(monoid.returns, pa.DataType) else pa.type_for_alias(monoid.returns)
-        except ValueError:
-            raise ArgumentError(
-                f"returns must be an Arrow type such as 'float64', but that of {name} is {shown(monoid.returns)}.",
-                argument="aggs",
-                column=name,
-            ) from None
-    if not monoid.built_in:
-        return None
-    of = {"distinct": pa.int64(), "median": pa.float64(), "string_agg": pa.string(), "quantile": pa.float64()}
-    if monoid.name in of:
-        return of[monoid.name]
-    if monoid.name in _SKETCHES:
-        return _sketch_type(monoid)
-    read = table.schema.field(monoid.columns[-1]).type  # of a pair (by, value) the value
-    if monoid.name in _ORDERED:
-        return read
-    if monoid.name in _COUNTED:
-        return pa.struct(list(zip(monoid.parts[0].fields, (read, pa.int64()), strict=True)))
-    return pa.list_(read) if monoid.name in ("collect_list", "collect_set", *_LISTED) else None
-
-
-def _sketch_type(monoid: Monoid) -> Any:
-    """Return the Arrow type of a sketch's results, or None for the sketches themselves."""
-    pa = arrow.pyarrow()
-    arguments = dict(monoid.arguments)
-    if arguments.get("as_bytes"):
-        return pa.binary()
-    if monoid.name == "frequent_items":
-        item = pa.string() if arguments["dtype"] == "str" else pa.int64()
-        return pa.list_(pa.struct([("item", item), ("estimate", pa.int64())]))
-    if monoid.name == "kll" and not isinstance(arguments["q"], float):
-        return None if arguments["q"] is None else pa.list_(pa.float64())
-    return pa.float64()

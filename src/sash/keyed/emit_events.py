@@ -83,7 +83,7 @@ class EventArrival(_Events):
             rows = batch.table.filter(pa.array(keep))
             columns = {name: arrow.spread(column, inserted[keep]) for name, column in columns.items()}
             columns["late"] = pa.array(late[keep])
-        require_new(rows, columns)
+        require_new(rows.column_names, columns)
         rows = arrow.with_columns(rows, columns)
         self.schema = rows.schema
         return Emission(rows, counts + Counter(emitted=answers.rows))

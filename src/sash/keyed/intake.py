@@ -62,7 +62,7 @@ class RowIntake:
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
-        require_types(table, self.schema)
+        table = with_types(table, self.schema)
         rows, times, bad = self._readable(table)
         inputs = self._inputs(rows, strict=self.spec.on_error == "raise")
         return Batch(rows, times, inputs, Counter(rows_in=table.num_rows) + bad)
@@ -117,12 +117,12 @@ class PaneIntake:
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
-        require_types(table, self.schema)
-        batch = self.reread(table)
+        batch = self.reread(with_types(table, self.schema))
         return batch._replace(counts=Counter(rows_in=int(self._rows(batch.inputs).sum())))
 
     def reread(self, table: "pa.Table") -> Batch:
-        """Read panes, all of which have a time."""
+        """Read panes, all of which have a time; their columns are in order, and had another name once."""
+        table = table.rename_columns(self.schema.names)
         times, _ = arrow.ticks(table, self.spec.time)
         return Batch(table, times, panes.records_of(table), Counter())
 
@@ -136,14 +136,40 @@ class PaneIntake:
         return panes.row_counts(records, self.engine.record_words)
 
 
-def require_types(table: "pa.Table", schema: "pa.Schema") -> None:
-    """Refuse a batch whose columns do not have the types of the first one's."""
+def with_types(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """Return a batch whose columns have the types of the first one's, or raise if some values have no such form."""
     for field in schema:
         arrow.require_columns(table, [field.name], "batch")
-        found = table.schema.field(field.name).type
-        if found != field.type and not arrow.pyarrow().types.is_null(found):
-            raise KindError(
-                f"batch must hold {field.type} in the column {shown(field.name)} as before, got {found}; cast it.",
-                argument="batch",
-                column=field.name,
-            )
+        column = table.column(field.name)
+        if column.type == field.type:
+            continue
+        at = table.column_names.index(field.name)
+        table = table.set_column(at, field.name, _cast(column, field))
+    return table
+
+
+def _cast(column: "pa.ChunkedArray", field: "pa.Field") -> "pa.ChunkedArray":
+    pa = arrow.pyarrow()
+    try:
+        if pa.types.is_null(column.type) or _kind_of(column.type) == _kind_of(field.type):
+            return column.cast(field.type)  # which refuses to lose anything
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    raise KindError(
+        f"batch must hold {field.type} in the column {shown(field.name)} as before, got {column.type}; cast it.",
+        argument="batch",
+        column=field.name,
+    )
+
+
+def _kind_of(kind: "pa.DataType") -> object:
+    """Return what types must have in common for one to be cast to the other."""
+    pa = arrow.pyarrow()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_timestamp(kind):
+        return "timestamp", kind.tz is None
+    names = {"large_string": "string", "string_view": "string", "large_binary": "binary", "binary_view": "binary"}
+    return names.get(str(kind), str(kind))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sash import _core
 
-RECORD = "record"
+RECORD = "__sash_record"  # unlike the name of a key or a time
 _ROWS = 1  # the word of a record that says how many rows it is of
 
 

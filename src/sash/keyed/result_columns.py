@@ -1,6 +1,7 @@
 """The columns of results: their names, and the keys and boundaries that they are for."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def event_columns(spec: Spec) -> list[str]:
 def boundary_columns(
     definition: Definition, engine: _core.Keyed, spec: Spec, schema: "pa.Schema", anchors: _core.Anchors
 ) -> "pa.Table":
-    """Return the keys of anchors, and where their windows start and end, as a table."""
+    """Return the keys of anchors, and where the first of their windows starts and all of them end, as a table."""
     pa = arrow.pyarrow()
     kinds = [arrow.key_kind(schema.field(name).type) for name in spec.keys]
     columns = dict(zip(spec.keys, arrow.anchor_keys(engine, anchors, kinds), strict=True))
@@ -38,9 +39,9 @@ def boundary_columns(
         columns[name] = pa.nulls(len(anchors), schema.field(name).type)
     ends = np.frombuffer(anchors.times(), dtype=np.int64)
     kind = arrow.time_kind(schema.field(spec.time).type)
-    if len(definition.windows) == 1:
-        starts = arrow.minus(ends, definition.largest)
-        columns["window_start"] = arrow.times_of(starts, kind, starts == _LOWEST)  # that is, too far back to say
+    (_, first), *_ = definition.windows
+    starts = arrow.minus(ends, first)
+    columns["window_start"] = arrow.times_of(starts, kind, starts == _LOWEST)  # that is, too far back to say
     columns["window_end"] = arrow.times_of(ends, kind)
     metadata = None if spec.resolution is None else {"sash.resolution": durations.name_of(spec.resolution)}
     return pa.table(columns).replace_schema_metadata(metadata)
@@ -50,8 +51,7 @@ def result_names(definition: Definition, spec: Spec) -> list[str]:
     """Return the names of all columns that results add."""
     names = [f"{agg}_{size}" for agg in definition.names for size, _ in definition.windows]
     if spec.every is not None:
-        starts = ["window_start"] if len(definition.windows) == 1 else []
-        names = [*spec.keys, *event_columns(spec), *starts, "window_end", *names]
+        names = [*spec.keys, *event_columns(spec), "window_start", "window_end", *names]
     names += ["revision", "deleted"] if spec.emit == "update" else []
     return names + (["late"] if spec.late == "emit" else [])
 
@@ -67,10 +67,11 @@ def require_unlike(names: list[str]) -> None:
             )
 
 
-def require_new(table: Any, columns: Any) -> None:
-    """Raise if the table already has a column with the name of a result."""
+def require_new(names: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise if a table with these columns already has one with the name of a result."""
+    known = set(names)
     for name in columns:
-        if name in table.column_names:
+        if name in known:
             raise ArgumentError(
                 f"aggs must have other names: the table already has a column {shown(name)}.",
                 argument="aggs",

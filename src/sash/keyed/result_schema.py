@@ -36,9 +36,9 @@ def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "p
         added.append(pa.field("late", pa.bool_()))
     if spec.every is not None:
         require_unlike(result_names(definition, spec))
-        return pa.schema(_boundary_fields(spec, definition, schema) + added, _resolution(spec))
+        return pa.schema(_boundary_fields(spec, schema) + added, _resolution(spec))
     if spec.emit == "arrival":
-        require_new(schema.empty_table(), [field.name for field in added])
+        require_new(schema.names, [field.name for field in added])
         return pa.schema([*schema, *added], schema.metadata)
     carried = [schema.field(name) for name in own_columns(spec)]
     require_unlike([field.name for field in carried + added])
@@ -57,13 +57,12 @@ def require_readable(spec: Spec, definition: Definition, schema: "pa.Schema") ->
 # --- columns of the input -------------------------------------------------------------------------
 
 
-def _boundary_fields(spec: Spec, definition: Definition, schema: "pa.Schema") -> "list[pa.Field]":
+def _boundary_fields(spec: Spec, schema: "pa.Schema") -> "list[pa.Field]":
     pa = arrow.pyarrow()
     fields = [pa.field(name, arrow.key_kind(schema.field(name).type)) for name in spec.keys]
     fields += [pa.field(name, schema.field(name).type) for name in event_columns(spec)]
     kind = arrow.time_kind(schema.field(spec.time).type)
-    names = ["window_start", "window_end"] if len(definition.windows) == 1 else ["window_end"]
-    return fields + [pa.field(name, kind) for name in names]
+    return fields + [pa.field(name, kind) for name in ("window_start", "window_end")]
 
 
 def _resolution(spec: Spec) -> dict[str, str] | None:

@@ -1,14 +1,16 @@
 """rolling: aggregates over the windows that end at each row of a table, or at each boundary of a grid."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash import _core
-from sash.inputs import arrow
+from sash.errors import SashWarning, shown
+from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
-from sash.keyed.definition import Definition
+from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Spec
@@ -35,7 +37,8 @@ def rolling(
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
     equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
     boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. Returns the
-    same kind of table it was given.
+    same kind of table it was given. A result that fails or does not fit its type is null, and a SashWarning says how
+    many there are and why; with `on_error="raise"` the first one raises.
 
     >>> from sash import monoids, rolling
     >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
@@ -48,12 +51,17 @@ def rolling(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
         closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
-    rows, back = arrow.table_of(table, "table")
-    arrow.require_columns(rows, spec.keys, "keys")
-    arrow.require_columns(rows, [spec.time], "time")
+    require_monoids(spec.aggs)
+    source = tables.source_of(table, "table")
+    read = [name for agg in spec.aggs.values() for name in agg.columns]
+    for names, argument in ((spec.keys, "keys"), ([spec.time], "time"), (read, "aggs")):
+        arrow.require_columns(source, names, argument)
+    rows = source.read([*spec.keys, spec.time, *read])
     definition = Definition.of(spec, rows)
-    give = _of_rows if every is None else _of_boundaries
-    return back(give(rows, spec, definition), spec.every is None)
+    if every is not None:
+        return source.like(_of_boundaries(rows, spec, definition))
+    require_new(source.column_names, result_names(definition, spec))
+    return source.extended(_of_rows(rows, spec, definition))
 
 
 class _Rows:
@@ -79,16 +87,15 @@ class _Rows:
         return self.table.select(names).take(arrow.pyarrow().array(seqs))
 
 
-def _of_rows(table: Any, spec: Spec, definition: Definition) -> Any:
+def _of_rows(table: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
     rows = _Rows(table, spec, definition)
     total = len(rows.times)
     with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
         answers = _row_answers(rows, definition, rows.engine)
-    columns, _ = answers.columns(on_error=spec.on_error)
-    require_new(table, columns)
+    columns = _columns(answers, spec)
     if rows.bad is not None:
         columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
-    return arrow.with_columns(table, columns)
+    return columns
 
 
 def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> Answers:
@@ -109,5 +116,19 @@ def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:
     with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
         answers = Answers.of(definition, rows.engine, anchors, rows.values)
     bounds = boundary_columns(definition, rows.engine, spec, table.schema, anchors)
-    columns, _ = answers.columns(on_error=spec.on_error)
-    return arrow.with_columns(bounds, columns)
+    return arrow.with_columns(bounds, _columns(answers, spec))
+
+
+def _columns(answers: Answers, spec: Spec) -> dict[str, Any]:
+    """Return the columns of answers; warn if some are null because something failed."""
+    columns, counts = answers.columns(on_error=spec.on_error)
+    failed, overflowed = counts["failures"], counts["overflows"]
+    if failed or overflowed:
+        first = f" The first error was {shown(answers.errors[0])}." if answers.errors else ""
+        warnings.warn(
+            f"{failed + overflowed} results are null: {failed} failed and {overflowed} did not fit their type.{first} "
+            "Pass on_error='raise' to raise instead.",
+            SashWarning,
+            stacklevel=4,
+        )
+    return columns

@@ -11,7 +11,7 @@ from typing import Any
 
 from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, SashError, UnsupportedError, shown
-from sash.inputs import arrow
+from sash.inputs import arrow, tables
 from sash.keyed import saved_state
 from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
@@ -75,7 +75,7 @@ class KeyedWindows:
 
     def push(self, batch: Any, watermark: Any = None) -> Any:
         """Apply a batch and return what is due; the default `watermark` is the newest time seen before this batch."""
-        table, _ = arrow.table_of(batch, "batch")
+        table = tables.table_of(batch, "batch")
         with self._lock:
             stream = Stream.of(self.spec, table) if self._stream is None else self._stream
             self._stream = stream
