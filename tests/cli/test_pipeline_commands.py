@@ -107,11 +107,10 @@ def test_new_writes_a_file_that_passes_its_check_and_runs(spark, here):
     assert (here / "pipeline.toml").read_text() == STARTER
     checked = command("check")
     assert checked.exit_code == 0, checked.output
-    small = ["--set", "source.options.rows=8000", "--set", "source.options.rows_per_batch=2000"]
-    ran = command("run", "pipeline.toml", "--once", *small)
+    ran = command("run", "pipeline.toml", "--once", "--set", "source.options.rows=15000")
     assert ran.exit_code == 0, ran.output
-    assert re.search(r"^batch 0 \| 2,000 rows in .* 0 late \| ", ran.output, re.MULTILINE)
-    assert re.search(r"payments: done after .*: 8,000 rows in, .* [1-9]\d* revised\), [1-9]\d* late, ", ran.output)
+    assert re.search(r"^batch 0 \| 3,000 rows in .* 0 late \| ", ran.output, re.MULTILINE)
+    assert re.search(r"payments: done after .*: 15,000 rows in, .* \([1-9]\d* revised\), [1-9]\d* late, ", ran.output)
     assert upserted_table("out/results").num_rows > 0
 
 

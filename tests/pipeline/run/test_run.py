@@ -21,7 +21,7 @@ from sash.pipeline.run import run as run_module
 from sash.pipeline.run.dataframes import frames_of, source_of
 from sash.pipeline.run.error_text import PipelineError
 from sash.pipeline.run.run import run
-from sash.spark import read_upserted, upserted_table
+from sash.spark import read_upserted, upsert, upserted_table
 
 PAYMENTS = """
 name = "payments"
@@ -413,6 +413,22 @@ def test_the_upsert_is_refused_before_anything_runs(spark, tmp_path):
     cause = raised.value.__cause__
     assert (cause.argument, cause.column) == ("keys", "nothing")
     assert raised.value.mistakes[0].message == str(cause)
+
+
+@pytest.mark.parametrize("name", ["results", "results.db"])
+def test_a_batch_is_refused_the_target_of_a_stream(spark, tmp_path, records, name):
+    """Its first revisions would lose against the stream's in silence."""
+    table = {} if name == "results" else {"table": "t"}
+    rows = spark.createDataFrame([(1, 7)], "card int, revision long")
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "query")
+    try:
+        upsert(tmp_path / name, keys="card", deleted=None, **table)(rows, 0)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    changed = {**records, "mode": "batch", "sink.path": tmp_path / name}
+    changed |= {f"sink.options.{option}": value for option, value in table.items()}
+    with pytest.raises(PipelineFileError, match=r"sink\.path: was written by a stream, whose revisions would win"):
+        run(pipeline(RECORDS, tmp_path, **changed), spark=spark)
 
 
 def test_an_sqlite_file_needs_a_table(spark, tmp_path):

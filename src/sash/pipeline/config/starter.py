@@ -23,8 +23,8 @@ watermark = "1 minute"                  # how far the watermark is behind the ne
 kind = "payments"
 keys = 50
 rate = 20                               # events per second; 10% of them arrive late, some by minutes
-rows = 50_000
-rows_per_batch = 10_000
+rows = 30_000
+rows_per_batch = 3_000
 speed = 120                             # replay speed: 120 times faster than real time
 
 # [[steps]]                             # any number of steps, each a `where` or a `select` in SQL
@@ -41,7 +41,7 @@ time = "ts"
 windows = ["5m", "1h"]
 every = "1 minute"                      # one result per key and minute; default: one per row
 emit = "update"                         # emitted at the watermark, revised when late rows arrive; or "final"
-lateness = "2 minutes"                  # how long after the watermark late rows count; others are dropped, and counted
+lateness = "5 minutes"                  # how long after the watermark late rows count; others are dropped, and counted
 
 [rolling.aggs]                          # columns first, then parameters; all aggregates: docs/monoids.md
 n = "count()"

@@ -102,7 +102,11 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
     """Write the results of a batch."""
     sink = pipeline.sink
     if sink.format == "upsert":
-        upsert_of(pipeline, results)(results, 0)
+        merge: Any = upsert_of(pipeline, results)
+        if "revision" in results.columns and not sink.options.get("shared") and merge.writers():
+            message = "was written by a stream, whose revisions would win over those of a batch; use another path."
+            raise pipeline.mistake(("sink", "path"), message)
+        merge(results, 0)
         return
     writer = _configured(results.write, pipeline).mode(sink.mode)
     writer.saveAsTable(sink.table) if sink.table is not None else writer.save()

@@ -71,6 +71,12 @@ class DatabaseUpsert:
                 column=_IDENTITY,
             )
 
+    def writers(self) -> set[str]:
+        """Return the ids of the queries that have written to the table."""
+        with closing(self._connect()) as connection:
+            transaction = Transaction(connection, self.style)
+            return set(self._last(transaction)) if transaction.has(_BATCHES) else set()
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the table, in one transaction."""
         self.check(batch.schema)
@@ -170,10 +176,7 @@ class DatabaseUpsert:
     def _merge(
         self, transaction: Transaction, pieces: DataFrame, query: str | None, batch_id: int, columns: list[str]
     ) -> None:
-        found = transaction.rows(
-            f"SELECT query, batch FROM {_BATCHES} WHERE name = {transaction.marks(1)}", [self.table]
-        )
-        last = dict(found)
+        last = self._last(transaction)
         require_own_query(last, query, self.definition, self._place, self.shared)
         if is_repetition(last, query, batch_id, self._place):
             return
@@ -186,6 +189,11 @@ class DatabaseUpsert:
                 "ON CONFLICT (name, query) DO UPDATE SET batch = excluded.batch",
                 [self.table, query, batch_id],
             )
+
+    def _last(self, transaction: Transaction) -> dict[str, int]:
+        """Return the last micro-batch of each query that has written to the table."""
+        mine = f"WHERE name = {transaction.marks(1)}"
+        return dict(transaction.rows(f"SELECT query, batch FROM {_BATCHES} {mine}", [self.table]))
 
     def _latest(self, transaction: Transaction, table: "pa.Table", columns: list[str]) -> list[tuple[Any, ...]]:
         """Return the latest row of each identity, because a statement must not write a row twice."""

@@ -55,6 +55,11 @@ class ParquetUpsert:
         require_columns(self.definition, schema)
         require_late_decided(self.late, schema)
 
+    def writers(self) -> set[str]:
+        """Return the ids of the queries that have written to the target."""
+        manifest = manifests.load(self.root)
+        return set() if manifest is None else set(manifest.queries)
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the dataset."""
         self.check(batch.schema)
