@@ -98,6 +98,16 @@ def test_a_timer_is_for_the_millisecond_after_its_anchor():
     assert picked(one.run([], 8), "t") == [11]
 
 
+@pytest.mark.parametrize("grid", [{}, {"every": 10}])
+def test_times_before_1970_are_final_once_the_watermark_passes_it(grid):
+    """Spark reports no watermark before it: until then nothing is late, and nothing is lost."""
+    one = Single(Asking(aggs=COUNT, sizes=(10,), **grid))
+    assert [one.run(plain(time)) for time in (-300, -200, -305)] == [[], [], []]
+    assert one.counts["late"] == 0 and one.store.committed.timers == {1}
+    assert len(one.run([], 1)) == 3
+    assert not one.store.committed
+
+
 def test_rows_come_before_timers():
     """A bucket with rows in the micro-batch at which its timer is due runs once, and has another timer then."""
     one = Single(FINAL)
