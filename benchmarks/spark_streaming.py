@@ -62,8 +62,8 @@ class Events:
                 }
             )
             pq.write_table(table, self.path / f"{batch:04}.parquet")
-        marker = pa.table({"k": pa.array([0]), "t": pa.array([253_400_000_000_000_000], pa.timestamp("us", "UTC"))})
-        pq.write_table(marker.append_column("x", pa.array([0])), self.path / "9999.parquet")
+        marker = dict.fromkeys(table.column_names) | {"t": 253_400_000_000_000_000}
+        pq.write_table(pa.Table.from_pylist([marker], schema=table.schema), self.path / "9999.parquet")
         # Spark orders files by their times, and two may be written within one tick of that clock.
         files = sorted(self.path.glob("*.parquet"))
         for age, path in enumerate(reversed(files)):

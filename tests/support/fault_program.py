@@ -94,7 +94,7 @@ def absent(missed: int) -> Probe:
         if calls == 0:
             kept = cache.WORKER.take(key)
         if calls == missed and kept is not None:
-            cache.WORKER.put(key, kept)
+            cache.WORKER.put(key, kept, cache.DEFAULT)
         away[key] = (calls + 1, kept)
 
     return disturb
@@ -104,7 +104,7 @@ def newer(point: str, key: Any, counts: dict[str, int]) -> None:
     """Write the head in the format of a later version."""
     from sash.spark.stream import log
 
-    log.VERSION = 2 if point == "written" else 1
+    log.VERSION = 3 if point == "written" else 2
 
 
 # --- what the driver does -------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def write(folder: Path, batches: Sequence[Sequence[Row]], first: int = 0) -> Non
 
 
 def write_end(folder: Path) -> None:
-    write(folder, [[dict.fromkeys(SCHEMA.names) | {"t": END, "i": "end", "row": -1}]], 900)
+    write(folder, [[dict.fromkeys(SCHEMA.names) | {"t": END}]], 900)
 
 
 def read(spark: SparkSession, folder: Path, at_once: int = 1) -> DataFrame:

@@ -245,6 +245,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_a_backfill_leaves_out_times_that_a_stream_cannot_take(spark, kind):
+    """Null, and the year 9999: a stream counts them as bad, in whatever time zone."""
+    times = ["2026-01-01 00:00:00", "9998-12-31 23:59:59", "9999-01-01 00:00:00", "9999-12-31 23:59:59.999999", None]
+    rows = spark.createDataFrame([(time,) for time in times], "t string").selectExpr(f"CAST(t AS {kind}) AS t")
+    words = {"time": "t", "windows": ["1h"], "aggs": {"n": monoids.count()}}
+    for options in ({"emit": "final"}, {"emit": "update"}, {"every": "1h", "emit": "final"}):
+        assert rolling(rows, **words, **options).count() == 2
+    assert rolling(rows, **words).count() == 5  # all rows of a batch stay
+
+
 @pytest.fixture(scope="module")
 def odd(spark):
     """Columns of every sort, good and bad; nothing is ever computed from them."""

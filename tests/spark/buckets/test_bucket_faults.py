@@ -98,6 +98,28 @@ def test_a_timer_is_for_the_millisecond_after_its_anchor():
     assert picked(one.run([], 8), "t") == [11]
 
 
+@pytest.mark.parametrize(("options", "released"), [({}, 2), ({"every": 2}, 3), ({"emit": "update"}, 2)])
+def test_rows_that_another_operator_releases_are_judged_by_the_run_before(options, released):
+    """They come when the watermark has passed them, which makes them final at once, and late only in the next run."""
+    asking = Asking(aggs=COUNT, sizes=(4,), **options)
+    assert len(Single(asking).run(plain(10, 14), 10)) == 0
+    one = Single(asking, chained=True)
+    one.run(plain(8), 2)
+    assert len(one.run(plain(10, 14), 10)) >= released and one.counts["late"] == 0
+    one.run(plain(19, 20), 10)
+    assert one.counts["late"] == 1
+
+
+@pytest.mark.parametrize("grid", [{}, {"every": 10}])
+def test_times_before_1970_are_final_once_the_watermark_passes_it(grid):
+    """Spark reports no watermark before it: until then nothing is late, and nothing is lost."""
+    one = Single(Asking(aggs=COUNT, sizes=(10,), **grid))
+    assert [one.run(plain(time)) for time in (-300, -200, -305)] == [[], [], []]
+    assert one.counts["late"] == 0 and one.store.committed.timers == {1}
+    assert len(one.run([], 1)) == 3
+    assert not one.store.committed
+
+
 def test_rows_come_before_timers():
     """A bucket with rows in the micro-batch at which its timer is due runs once, and has another timer then."""
     one = Single(FINAL)

@@ -305,9 +305,8 @@ def test_the_limit_follows_from_the_memory_of_an_executor(confs, given, limit):
 def test_streams_know_what_they_hold():
     """What the cache counts is about what the process grows by, in a process of its own."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    said = subprocess.run(
-        [sys.executable, growth.__file__], capture_output=True, text=True, check=True, env=environment
-    )
+    command = [sys.executable, growth.__file__]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     found = {name: (counted, grown) for name, counted, grown in map(json.loads, said.stdout.splitlines())}
     assert found.keys() == growth.CASES.keys()
     assert not {name: sizes for name, sizes in found.items() if not 1 / 1.3 < sizes[0] / sizes[1] < 1.3}

@@ -158,7 +158,7 @@ def test_another_definition_over_a_checkpoint(alone):
 
 def test_a_newer_state_format(alone):
     """A checkpoint of a later version is refused in a sentence."""
-    message = "The checkpoint has state of version 2, but this version of sash reads version 1"
+    message = "The checkpoint has state of version 3, but this version of sash reads version 2"
     assert message in said(alone / "newer_format")["error"]
 
 

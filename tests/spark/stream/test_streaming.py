@@ -5,6 +5,7 @@ distinct, where order decides, and one for ties, ids, deletes, and rows that are
 """
 
 import json
+import re
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -18,11 +19,14 @@ from pyspark.sql import functions as F
 
 from sash import Monoid, SashError, monoids
 from sash.spark import inspect, metrics, rolling
+from sash.spark.sessions import STATE
 from sash.spark.stream.bucket import COUNTERS
 from sash.spark.stream.bucket_ids import labels
+from sash.spark.stream.upstream import description_of
 from support import spark_streams as streams
 from support.spark_streams import COMMUTATIVE, ORDERED, Case, assert_same, latest
 
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 EVERY = {"every": "1 minute"}
 DISTINCT = {
     "final": Case(COMMUTATIVE | ORDERED, words={"emit": "final", "carry": ("row",)}),
@@ -83,7 +87,10 @@ def run(spark: SparkSession, folder: Path, batches: list[list[streams.Row]], cas
     )
     counted = go(results, folder)
     checkpoint = str(folder / "checkpoint")
+    spark.conf.set(PROVIDER, "of another kind")  # of the session's own
     buckets, held = inspect(checkpoint, spark=spark), inspect(checkpoint, rows=True, operator=1, spark=spark)
+    assert spark.conf.get(PROVIDER) == "of another kind"
+    spark.conf.set(PROVIDER, STATE[PROVIDER])
     streams.write(folder / "in", batches[3:], 3)
     streams.write_end(folder / "in")
     return Run(spark, cases, batches, folder, counted + go(results, folder), buckets, held)
@@ -211,6 +218,30 @@ def test_a_look_into_a_checkpoint(distinct):
     assert len({row["definition"] for row in buckets}) == 1
     assert held.column_names[:3] == ["bucket", "k.ey", "t"]
     assert 0 < held.num_rows <= sum(map(len, distinct.batches[:3]))
+
+
+def test_rows_of_another_stateful_operator_are_in_time(spark, tmp_path):
+    """They come when the watermark has passed them, and are counted, not late."""
+    minutes = [[{"t": m * streams.MINUTE} for m in range(start, start + 20)] for start in (0, 20, 40)]
+    streams.write(tmp_path / "in", [[dict.fromkeys(streams.SCHEMA.names) | row for row in part] for part in minutes])
+    rows = streams.read(spark, tmp_path / "in")
+    counts = rows.groupBy(F.window("t", "5 minutes")).count().select(F.window_time("window").alias("at"), "count")
+    words = {"time": "at", "windows": ["15 minutes"], "aggs": {"n": monoids.sum("count")}, "emit": "final"}
+    counted = go(rolling(counts, **words), tmp_path)
+    got = spark.read.parquet(str(tmp_path / "out")).orderBy("at").collect()
+    assert [row["n_15minutes"] for row in got] == [5, 10, *[15] * (len(got) - 2)] and len(got) > 8
+    assert sum(counts["late"] for counts in counted) == 0
+
+
+def test_a_query_that_starts_again_has_the_name_that_it_had(endless):
+    """Its metrics are found under one name; those of other rows, or another definition, under another."""
+
+    def name(rows: DataFrame, **words: Any) -> set[str]:
+        return set(re.findall(r"CollectMetrics (sash_\w+)", description_of(rolling(rows, **arguments(**words)))))
+
+    (one,), (same,) = name(endless), name(endless.select("*"))
+    assert name(endless) == {one} and same != one
+    assert len({one, *name(endless, windows=["3h"]), *name(endless.filter("x > 3"))}) == 3
 
 
 # --- before it starts -----------------------------------------------------------------------------

@@ -26,7 +26,12 @@ def in_order(table: pa.Table, times: NDArray[np.int64]) -> tuple[pa.Table, Hashe
     (True, True, [1, 2, 2])
     """
     hashes = row_hashes(table)
-    order = np.lexsort((hashes, times))
+    order = np.argsort(times, kind="stable")  # they are mostly sorted already
+    same = times[order[1:]] == times[order[:-1]]
+    if same.any():
+        tied = np.append(same, False) | np.append(False, same)
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((hashes[rows], times[rows]))]
     return table.take(pa.array(order)), hashes[order]
 
 

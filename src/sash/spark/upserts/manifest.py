@@ -23,6 +23,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, shown
+from sash.spark.durable import make_directory, sync
 
 FORMAT = 1
 _MANIFEST, _LOCK, _DATA = "_manifest.json", "_lock", "_data"
@@ -127,13 +128,13 @@ def commit(root: Path, manifest: Manifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, root / _MANIFEST)
-    _sync_directory(root)
+    sync(root)
 
 
 def prepare(root: Path) -> None:
     """Make the directory of a target; raise ArgumentError if it contains other files."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
     except OSError as error:
         raise ArgumentError(
             f"target must be a directory that can be created, got {shown(root)}: {error.strerror}.", argument="target"
@@ -216,12 +217,3 @@ def _acquire(file: IO[str], root: Path, seconds: float) -> None:
                     argument="target",
                 ) from None
             time.sleep(0.02)
-
-
-def _sync_directory(path: Path) -> None:
-    """Make a rename durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

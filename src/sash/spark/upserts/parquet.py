@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from sash.errors import ArgumentError, shown
 from sash.inputs.arrow import pyarrow
 from sash.spark.columns import column, with_numbered_columns
+from sash.spark.durable import make_directory, sync
 from sash.spark.schema import all_nullable
 from sash.spark.upserts import manifest as manifests
 from sash.spark.upserts.manifest import Definition, File, Manifest
@@ -216,7 +217,7 @@ def _runs(batches: "Iterator[pa.RecordBatch]", names: list[str]) -> "Iterator[tu
 def _writer(path: str, schema: "pa.Schema") -> "pq.ParquetWriter":
     import pyarrow.parquet as pq
 
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_directory(os.path.dirname(path))
     # Without the Arrow schema instants are read back in UTC, whatever the time zone of the session was.
     return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
 
@@ -226,8 +227,5 @@ def _close(writer: "pq.ParquetWriter | None", files: list[tuple[str, str]]) -> N
     if writer is None:
         return
     writer.close()
-    handle = os.open(files[-1][1], os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(files[-1][1])
+    sync(os.path.dirname(files[-1][1]))
