@@ -462,3 +462,20 @@ def test_a_later_batch_that_would_lose_something_is_refused(first: pa.Array, sec
     with pytest.raises(KindError, match=r"batch must hold .* in the column 'x' as before") as error:
         kw.push(pa.table({"k": ["a"], "t": [2], "x": second}))
     assert (error.value.column, kw.metrics["rows_in"]) == ("x", 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"emit": "update"}, {"emit": "final", "carry": ["x"]}, {"retract": "gone"}])
+@pytest.mark.parametrize("column", [pa.array([3]), pa.array([0.5]), pa.array([3], pa.int8())])
+def test_a_column_that_was_null_takes_the_type_of_its_first_values(column: pa.Array, options: dict[str, Any]) -> None:
+    """Whether one batch was all null or several were: the results are those of a stream that knew it."""
+    aggs = {"total": monoids.sum("x"), "n": monoids.count(), "own": Monoid(identity=0, combine=max, column="x")}
+    nulls = pa.table({"k": ["a"], "t": [1], "x": pa.nulls(1), "gone": [False]})
+    values = pa.table({"k": ["a"], "t": [2], "x": column, "gone": [False]})
+    one, two = engine(aggs=aggs, **options), engine(aggs=aggs, **options)
+    outs = []
+    for kw, kind in ((one, pa.null()), (two, column.type)):
+        first = nulls.set_column(2, "x", pa.nulls(1, kind))
+        outs.append([kw.push(first).num_rows, kw.push(first.set_column(1, "t", pa.array([2]))).num_rows])
+        outs[-1] += [kw.push(values).to_pylist(), kw.flush().to_pylist(), kw.metrics]
+        kw.check_invariants()
+    assert outs[0] == outs[1]

@@ -60,6 +60,13 @@ class RetainedRows:
         self._bound = min(self._bound, int(times.min()) - 1)  # `drop_before` may have gone further
         self._extend(self._kept(table, keep), seqs, times)
 
+    def adopt(self, other: "RetainedRows") -> None:
+        """Keep the rows of another, some of whose columns had no type."""
+        for segment in other._segments if self.columns else ():
+            table = arrow.pyarrow().Table.from_batches([segment.batch]).cast(self.schema)
+            self._extend(table, segment.seqs, segment.times)
+        self._bound = other._bound
+
     def _kept(self, table: Any, keep: NDArray[np.bool_]) -> Any:
         """Return the rows and columns to keep, in the types of the first batch."""
         kept = table.select(self.columns).replace_schema_metadata(None)

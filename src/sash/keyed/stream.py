@@ -183,6 +183,33 @@ class Stream:
         stream.restore_position(position)
         return stream
 
+    def with_types_of(self, table: "pa.Table") -> "Stream":
+        """Return the stream with types for columns that have been null in all batches, if a batch has some now."""
+        pa = arrow.pyarrow()
+        names = [field.name for field in self.schema if pa.types.is_null(field.type)]
+        known = {name: table.schema.field(name) for name in names if table.column_names.count(name) == 1}
+        known = {name: field for name, field in known.items() if not pa.types.is_null(field.type)}
+        if not known:
+            return self
+        schema = pa.schema([known.get(field.name, field) for field in self.schema])
+        return self._retyped(schema) or self
+
+    def _retyped(self, schema: "pa.Schema") -> "Stream | None":
+        """Return the same stream for batches of another schema, or None if its rows would be stored otherwise."""
+        new = Stream.of(self.spec, schema.empty_table())
+        panes = new.definition.merges(self.spec) and new.engine.record_words != self.engine.record_words
+        if panes or new.definition.shown != self.definition.shown:
+            return None
+        kinds = [arrow.key_kind(schema.field(name).type) for name in self.spec.keys]
+        widths, ids = arrow.key_widths(kinds), self.spec.id is not None
+        if not new.engine.load(self.engine.dump(), widths, self.position.seq, ids):
+            return None
+        new.retained.adopt(self.retained)
+        new.restore_position(self.saved_position())
+        new.horizon.watermark = self.horizon.watermark
+        new.definition.learned.update(self.definition.learned)
+        return new
+
     def replay(self, table: "pa.Table") -> None:
         """Apply rows again that made a difference before: nothing is late, and nothing is emitted."""
         batch = self.intake.reread(table)

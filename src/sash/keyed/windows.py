@@ -77,7 +77,7 @@ class KeyedWindows:
         """Apply a batch and return what is due; the default `watermark` is the newest time seen before this batch."""
         table = tables.table_of(batch, "batch")
         with self._lock:
-            stream = Stream.of(self.spec, table) if self._stream is None else self._stream
+            stream = Stream.of(self.spec, table) if self._stream is None else self._stream.with_types_of(table)
             self._stream = stream
             step = stream.push(table, watermark)
             self._count(step.counts)

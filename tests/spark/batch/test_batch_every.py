@@ -119,15 +119,15 @@ def test_a_worked_example(spark):
         frame(spark, table), keys="card", time="t", windows=[20, 10], every=10, aggs={"total": monoids.sum("x")}
     )
     assert [tuple(row) for row in got.orderBy("window_end").collect()] == [
-        ("a", 10, 5, 5),
-        ("a", 20, 12, 7),
-        ("a", 30, 7, None),
+        ("a", -10, 10, 5, 5),
+        ("a", 0, 20, 12, 7),
+        ("a", 10, 30, 7, None),
     ]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"], ids=["local", "instants"])
 def test_timestamps(spark, small, zone):
-    """Boundaries are of the type of the times, and carry their start where there is one size."""
+    """Boundaries are of the type of the times, and so is the start of the first window."""
     small(zone="America/New_York")
     minutes = np.arange(0, 300, 7) * 60_000_000
     table = pa.table({"k": [1] * len(minutes), "t": pa.array(minutes, pa.timestamp("us", zone))})

@@ -3,6 +3,7 @@
 These need monoids that run in Python in `sash.rolling`.
 """
 
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,21 @@ def test_results_of_any_declared_type(spark, small):
     options = arguments(values=pairs(), n=sash.monoids.count())
     got = rolling(frame(spark, table), **options)
     assert got.schema["values_30"].dataType.simpleString() == "array<bigint>"
+    assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
+
+
+def test_aggregates_over_decimals_have_known_types(spark, small):
+    """Sums and means of money need no declaration, at rows and at boundaries; keys may be called `record`."""
+    table = events(7, 40, distinct=True)
+    money = pa.array([None if x is None else Decimal(x) / 4 for x in table["x"].to_pylist()], pa.decimal128(12, 2))
+    table = table.append_column("money", money).rename_columns(
+        ["record" if name == "text" else name for name in [*table.column_names, "money"]]
+    )
+    aggs = {name: getattr(sash.monoids, name)("money") for name in ("sum", "mean", "range", "delta")}
+    options = arguments(**aggs) | {"keys": ["record"]}
+    got = rolling(frame(spark, table), **options)
+    assert got.schema["sum_30"].dataType.simpleString() == "decimal(38,2)"
+    assert got.schema["mean_30"].dataType.simpleString() == "decimal(38,6)"
     assert_same(got.toArrow(), sash.rolling(table, **options).to_pylist())
 
 
