@@ -344,7 +344,7 @@ def test_results_of_ones_own_that_do_not_fit_are_null():
     kw = engine(aggs={"x": big}, windows=[4])
     out = [kw.push(rows.slice(at, 1))["x_4"].to_pylist() for at in range(3)]
     assert out == [[2**62], [None], [5]] and kw.metrics["overflows"] == 1
-    with pytest.raises(ResultOverflowError, match="^x_4 must fit int64, got 9223372036854775808"):
+    with pytest.raises(ResultOverflowError, match=r"^x_4 must fit int64, got 9223372036854775808"):
         rolling(rows, time="t", windows=[4], aggs={"x": big}, on_error="raise")
 
 
