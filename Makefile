@@ -69,9 +69,10 @@ figures-full: $(READY) ## the same at the paper's sizes: up to an hour on an idl
 	$(PY) -m experiments
 
 sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
-	env PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
+	env PYTHONPATH=$(abspath $(SANITIZED)) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) \
+	    tests/keyed/test_saved_state.py tests/keyed/test_deletes.py -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 faults: $(READY) ## streams on Spark through hundreds of faults, compared with the oracle: MINUTES=90; resumes where it was stopped
 	env PYTHONPATH=tests $(PY) -m campaigns.faults --minutes $(or $(MINUTES),90) --jobs $(JOBS)

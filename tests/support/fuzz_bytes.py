@@ -3,8 +3,9 @@
     make fuzz-bytes COUNT=1000000 SEED=1       in child processes; reports what goes wrong, by its seed
     PYTHONPATH=tests .venv/bin/python -m support.fuzz_bytes --only 1234       one of them, in this process
 
-Under AddressSanitizer: `make sanitize` builds build/sanitize; then run the second line with the environment that the
-Makefile sets there. A crash of the core ends the process that it is in, which is why there are children.
+Under AddressSanitizer: `make sanitize PYTEST_ARGS="-k changed_bytes"`, or `make sanitize` to build build/sanitize and
+then the second line with the environment that the Makefile sets. A crash of the core ends the process that it is in,
+which is why there are children.
 """
 
 import argparse
@@ -181,10 +182,11 @@ def outcome(seed: int) -> str:
             raise
         return "refused"
     kw.check_invariants()
-    again = KeyedWindows.from_bytes(kw.to_bytes(), own)
-    for one in (kw, again):
+    again = KeyedWindows.from_bytes(kw.to_bytes(), own) if seed % 8 == 0 else kw
+    for one in {id(kw): kw, id(again): again}.values():
         _use(one)
-    if str(kw.flush().to_pydict()) != str(again.flush().to_pydict()):
+    rows = kw.flush()
+    if again is not kw and str(rows.to_pydict()) != str(again.flush().to_pydict()):
         raise AssertionError("an engine and its copy differ")
     return "accepted"
 
