@@ -78,7 +78,7 @@ def test_what_remains_of_a_key_and_time_is_emitted_instead_of_a_delete() -> None
     first = kw.push(carried([0, 3], [False, False], ["zero", "three"]))
     assert picked(first, "c", "x_10", "deleted") == [("zero", 3, False), ("three", 3, False)]
     second = kw.push(carried([0], [True], ["zero"]))  # its results do not change, but what stands for it may
-    assert picked(second, "c", "x_10", "revision", "deleted") == [("three", 3, 3, False)]
+    assert picked(second, "c", "x_10", "revision", "deleted") == [("three", 3, 2, False)]
     third = kw.push(carried([3, 4], [True, False], ["three", "four"]))
     assert picked(third, "c", "x_10", "deleted") == [("four", 4, False)]
     last = kw.push(carried([4], [True], ["four"]))
