@@ -32,8 +32,8 @@ def test_the_same_seed_is_the_same_case():
         assert module.steps(case_of(kind, 7)) == run_seed(kind, 7).steps
 
 
-def test_the_command_runs_steps_and_reports_progress():
-    command = [sys.executable, "-m", "campaigns.fuzz", "--steps", "200", "--seed", "1000", "--only", "tables"]
+def test_the_command_runs_cases_and_reports_progress():
+    command = [sys.executable, "-m", "campaigns.fuzz", "--cases", "3", "--seed", "1000", "--only", "tables"]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 differences" in done.stdout

@@ -2,6 +2,7 @@
 
 import argparse
 import multiprocessing
+import re
 import sys
 import time
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from campaigns.fuzz.cases import KINDS, Report, run_seed, work
 
 STRIDE = 20  # seconds between lines of progress
-SHOWN = 20  # differences that are minimised and printed
+SHOWN = 20  # different differences that are printed
 
 
 def options() -> argparse.Namespace:
@@ -44,22 +45,26 @@ def progress(begun: float, steps: dict[str, int], differences: int) -> None:
     print(f"{time.monotonic() - begun:6.0f} s  {total:,} steps ({counts})  {differences} differences", flush=True)
 
 
-def show(report: Report, differences: int) -> None:
-    """Print a difference, if there were not many already."""
-    if differences <= SHOWN:
+def show(report: Report, seen: set[str]) -> None:
+    """Print a difference, unless one that reads the same, or many others, were printed before."""
+    words = report.kind + re.sub(r"[-\d.]+", "#", report.difference or "")[:120]
+    if words not in seen and len(seen) < SHOWN:
         print(f"\n{report.kind}, seed {report.seed}: {report.difference}\n\n{report.reproduction}\n", flush=True)
+    elif words in seen:
+        print(f"{report.kind}, seed {report.seed}: another of these", flush=True)
+    seen.add(words)
 
 
 def repeat(args: argparse.Namespace, kinds: list[str]) -> int:
     """Run a number of seeds in this process; return how many differ."""
-    begun, steps, differences = time.monotonic(), dict.fromkeys(kinds, 0), 0
+    begun, steps, differences, seen = time.monotonic(), dict.fromkeys(kinds, 0), 0, set()
     for seed in range(args.seed, args.seed + args.cases):
         for kind in kinds:
             report = run_seed(kind, seed)
             steps[kind] += report.steps
             differences += bool(report.difference)
             if report.difference:
-                show(report, differences)
+                show(report, seen)
     progress(begun, steps, differences)
     return differences
 
@@ -69,13 +74,13 @@ def campaign(args: argparse.Namespace, kinds: list[str]) -> int:
     seconds = 60 * (args.minutes if args.minutes else 1 if args.steps is None else 1e6)
     workers, stop, reports = start(args, kinds)
     begun = last = time.monotonic()
-    steps, differences = dict.fromkeys(kinds, 0), 0
+    steps, differences, seen = dict.fromkeys(kinds, 0), 0, set()
     while time.monotonic() - begun < seconds and (args.steps is None or sum(steps.values()) < args.steps):
         report = next_report(workers, reports)
         steps[report.kind] += report.steps
         if report.difference:
             differences += 1
-            show(report, differences)
+            show(report, seen)
         if time.monotonic() - last > STRIDE:
             last = time.monotonic()
             progress(begun, steps, differences)

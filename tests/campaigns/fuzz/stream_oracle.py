@@ -96,9 +96,7 @@ class StreamOracle:
             self.apply_ids(inserts, deletes)
         else:
             self.rows += inserts
-            for row in deletes:
-                self.remove_equal(row)
-        touched = {(self.key(row), row["t"]) for row in deletes}
+            touched = {(self.key(row), row["t"]) for row in deletes if self.remove_equal(row)}
         return {row["#"] for row in inserts}, late if self.case["late"] == "emit" else [], touched
 
     def apply_ids(self, inserts: list[dict], deletes: list[dict]) -> None:
@@ -113,15 +111,16 @@ class StreamOracle:
                 present.add(self.identity(row))
         self.rows = [row for row in self.rows if self.identity(row) not in self.deleted]
 
-    def remove_equal(self, row: dict) -> None:
-        """Remove the oldest row that is equal in key, time and all aggregated columns."""
+    def remove_equal(self, row: dict) -> bool:
+        """Remove the oldest row that is equal in key, time and all aggregated columns; return whether there was one."""
         columns = sorted({c for _, (_, used) in self.case["aggs"] for c in used})
         for other in self.rows:
             equal = self.key(other) == self.key(row) and other["t"] == row["t"]
             if equal and all(same(other[c], row[c]) for c in columns):
-                self.rows.remove(other)
-                return
+                self.rows = [kept for kept in self.rows if kept is not other]
+                return True
         self.metrics["unmatched"] += 1
+        return False
 
     def identity(self, row: dict) -> tuple:
         """Return what identifies a row's result."""
@@ -192,7 +191,7 @@ class StreamOracle:
             old = self.shown.get(identity)
             share = not self.case["id"] and not self.case["every"] and (result["key"], result["at"]) in touched
             new = old is None or (result["row"] is not None and result["row"]["#"] in arrived)
-            if new or share or not self.alike(before.get(identity, old)["values"], result["values"], False):
+            if new or share or self.has_changed(before.get(identity, old), old, result):
                 batch.must.append(result)
                 self.shown[identity] = result
             elif not self.alike(old["values"], result["values"], True):
@@ -200,6 +199,10 @@ class StreamOracle:
         self.gone(batch, now)
         self.close()
         return batch
+
+    def has_changed(self, before: dict, old: dict, result: dict) -> bool:
+        """Return whether a batch has changed a result, and from what was shown; drop_before may have come between."""
+        return not any(self.alike(other["values"], result["values"], False) for other in (before, old))
 
     def alike(self, old: dict, new: dict, certain: bool) -> bool:
         """Return whether results are the same; if they round, they are surely so only if nothing was combined anew."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import sash
 from campaigns.fuzz import tables
 from campaigns.fuzz.aggregates import AGGREGATES
 from campaigns.fuzz.oracle import same
@@ -12,6 +13,7 @@ from campaigns.fuzz.stream_oracle import Batch, StreamOracle
 from campaigns.fuzz.values import PREAMBLE
 from sash import KeyedWindows
 
+BAD = ["no column", "text time", "watermark", "text value"]
 COUNTED = ("rows_in", "bad_times", "bad_ids", "late")
 
 
@@ -31,7 +33,14 @@ def make(rng: Random) -> dict:
     if case["every"] and not case["id"] and not case["retract"] and rng.random() < 0.3:
         case["resolution"] = rng.choice([n for n in (1, 2, 3, 6) if case["every"] % n == 0])
     case["carry"] = case["emit"] != "arrival" and not case["every"] and rng.random() < 0.3
-    state = {"front": 0, "rows": [], "spread": rng.choice([1, 5, 30]), "jump": rng.choice([0, 0.02, 0.2])}
+    sizes = rng.choice([[0, 1, 3, 8, 25], [0, 1, 3, 8, 25], [0, 1, 2], [1, 120]])
+    state = {
+        "front": 0,
+        "rows": [],
+        "sizes": sizes,
+        "spread": rng.choice([1, 5, 30]),
+        "jump": rng.choice([0, 0.02, 0.2]),
+    }
     case["ops"] = [operation(rng, case, state) for _ in range(rng.choice([2, 6, 20]))]
     case["flush"] = rng.random() < 0.8
     return case
@@ -39,13 +48,15 @@ def make(rng: Random) -> dict:
 
 def operation(rng: Random, case: dict, state: dict) -> tuple:
     """Return a random operation: mostly a batch."""
-    what = rng.choices(["push", "save", "check", "drop"], [20, 2, 3, 1])[0]
+    what = rng.choices(["push", "save", "check", "drop", "bad"], [20, 2, 3, 1, 1])[0]
     if what == "drop":
         pane = case["resolution"] or case["every"] or 1
         return (what, (state["front"] - rng.randint(0, 30)) // pane * pane + (case["offset"] or 0))
+    if what == "bad":
+        return (what, rng.choice(BAD))
     if what != "push":
-        return (what,)
-    rows = [row_of(rng, case, state) for _ in range(rng.choice([0, 1, 3, 8, 25]))]
+        return (what, rng.random() < 0.5) if what == "save" else (what,)
+    rows = [row_of(rng, case, state) for _ in range(rng.choice(state["sizes"]))]
     state["rows"] += rows
     watermark = state["front"] - rng.randint(-3, 8) if rng.random() < 0.2 else None
     return (what, rows, watermark)
@@ -126,7 +137,10 @@ class Runner:
         if kind == "check":
             self.stream.check_invariants()
         elif kind == "save":
-            self.stream = KeyedWindows.from_bytes(self.stream.to_bytes(), self.aggs)
+            pass_aggs = op[1] or not all(agg.built_in for agg in self.aggs.values())
+            self.stream = KeyedWindows.from_bytes(self.stream.to_bytes(), self.aggs if pass_aggs else None)
+        elif kind == "bad":
+            return self.bad(op[1])
         elif kind == "drop":
             self.stream.drop_before(at(self.case, op[1]))
             self.oracle.drop_before(op[1])
@@ -138,6 +152,29 @@ class Runner:
         else:
             return self.compare(self.oracle.flush(), self.stream.flush())
         return None
+
+    def bad(self, what: str) -> str | None:
+        """Push a batch that must be refused; what follows shows whether it changed anything."""
+        row = {name: None for name, _ in self.case["keys"]} | dict.fromkeys([*tables.used(self.case), "d", "c"])
+        table, watermark = batch_of(self.case, [{**row, "t": 10**6, "id": None}]), None
+        if what == "no column":
+            table = table.drop_columns(["t"])
+        elif what == "watermark":
+            watermark = "soon"
+        else:
+            name = "t" if what == "text time" else "x"
+            table = table.set_column(table.column_names.index(name), name, pa.array(["late"]))
+        if what == "text value" and (not self.pushes or not self.reads("x")):
+            return None  # text can be aggregated, or is not read
+        try:
+            self.stream.push(table, watermark)
+        except sash.SashError:
+            return None
+        return f"a bad batch was accepted: {what}"
+
+    def reads(self, column: str) -> bool:
+        """Return whether an aggregate reads a column."""
+        return any(column in columns for _, (_, columns) in self.case["aggs"])
 
     def compare(self, expected: Batch, table: pa.Table) -> str | None:
         """Return a difference between what is due and what came."""
@@ -252,7 +289,7 @@ class Runner:
             *COUNTED,
             *(["repeated"] if self.case["id"] and not self.case["retract"] and not self.case["every"] else []),
         ]
-        names += ["unmatched"] if self.case["retract"] and not self.case["id"] else []
+        names += ["unmatched"] if self.case["retract"] and not self.case["id"] and not self.case["every"] else []
         expected = {name: self.oracle.metrics[name] for name in names}
         expected |= {"emitted": self.emitted, "deleted": self.deleted}
         metrics = {name: self.stream.metrics[name] for name in expected}
@@ -310,6 +347,8 @@ def reproduction(case: dict) -> str:
             lines.append(f"print(kw.push(batch, {at(case, op[2])!r}).to_pylist())")
         elif op[0] == "save":
             lines.append("kw = KeyedWindows.from_bytes(kw.to_bytes())")
+        elif op[0] == "bad":
+            lines.append(f"# a bad batch: {op[1]}")
         elif op[0] == "drop":
             lines.append(f"kw.drop_before({at(case, op[1])!r})")
         else:

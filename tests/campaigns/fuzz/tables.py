@@ -66,7 +66,7 @@ def definition(rng: Random, every: bool) -> dict:
     """Return the arguments that tables and streams share."""
     case: dict = {
         "aggs": aggregates(rng),
-        "windows": rng.sample([1, 2, 3, 6, 12, 40], rng.choice([1, 1, 2, 3])),
+        "windows": rng.sample([1, 2, 3, 6, 12, 40, 300], rng.choice([1, 1, 2, 3])),
         "closed": rng.choice([None, "right", "left"]),
         "unit": rng.choice(["int", "int", "int", "s", "us", "ns"]),
         "keys": [(f"k{i}", rng.choice(list(KEYS))) for i in range(rng.choice([0, 1, 1, 1, 2]))],
@@ -83,7 +83,7 @@ def make(rng: Random) -> dict:
     """Return a random case: the definition, the kind of table and its rows."""
     case = definition(rng, rng.random() < 0.35)
     case["table"] = rng.choice(["arrow", "arrow", "dict", "pandas", "polars"])
-    spread = rng.choice([3, 20, 60])
+    spread = rng.choice([3, 20, 60, 1000])
     if case["table"] == "pandas":  # its nulls turn ints into floats, which cannot hold large ones
         case["aggs"] = [(name, (agg, columns)) for name, (agg, columns) in case["aggs"] if columns != ["h"]] or [
             ("a0", ("sum", ["x"]))
@@ -92,7 +92,7 @@ def make(rng: Random) -> dict:
     nulls = 0.05 if case["table"] != "pandas" and rng.random() < 0.3 else 0
     base = rng.choice([0, 0, -1000])
     case["rows"] = []
-    for _ in range(rng.choice([0, 1, 5, 25, 60])):
+    for _ in range(rng.choice([0, 1, 5, 5, 25, 25, 60, 250])):
         row = {name: rng.choice(KEYS[kind][0][: rng.choice([2, 4])]) for name, kind in case["keys"]}
         row["t"] = None if rng.random() < nulls else base + rng.randint(0, spread)
         case["rows"].append({**row, **{name: cell(rng, name) for name in names}})
@@ -221,7 +221,8 @@ def expected_rows(case: dict) -> list[dict]:
             found = results(
                 groups[key_of(case, row)], case["aggs"], case["windows"], row["t"], case["closed"] or "right"
             )
-        rows.append({**readable(case, row), **{label(case, *name): answer for name, answer in found.items()}})
+        shown = {name: row[name] for name in [*(name for name, _ in case["keys"]), "t", *used(case)]}
+        rows.append({**readable(case, shown), **{label(case, *name): answer for name, answer in found.items()}})
     return rows
 
 

@@ -1,11 +1,15 @@
 """Random sequences of operations on `Window`, each answer compared with the oracle's."""
 
 import copy
+import functools
 import pickle
 from random import Random
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 
 import sash
 from campaigns.fuzz.aggregates import AGGREGATES, Agg
@@ -13,10 +17,17 @@ from campaigns.fuzz.oracle import Expected, WindowOracle, same
 from campaigns.fuzz.values import PREAMBLE, TIMES, describe, value
 from sash import Monoid, Window, monoids
 
+COLUMNS: dict[str, Any] = {
+    "list": list,
+    "numpy": np.array,
+    "arrow": pa.array,
+    "pandas": pd.Series,
+    "polars": lambda values: pl.Series(values),
+}
 STRUCTURES = ["fiba"] * 4 + ["paper", "classic", "reactive", "two_stacks", "daba"]
 IN_ORDER = ("reactive", "two_stacks", "daba")
+BATCHES = ("insert_many", "slide")
 FIFO = ("two_stacks", "daba")
-NATIVE_OBJECTS = ("sum_object", "fraction", "text")
 WEIGHTS = {
     "insert": 30, "insert_many": 6, "evict": 10, "evict_until": 4, "query": 12, "range": 14, "items": 5, "slide": 4,
     "fork": 2, "ends": 4, "contains": 4, "check": 3, "bad": 4,
@@ -40,7 +51,29 @@ def row_answer(rows: list[dict], *_: Any) -> dict:
     }
 
 
-CATALOGUE = {**AGGREGATES, "struct": Agg(ROW_SOURCE, row_answer, ("row",))}
+def modular(pairs: list, *_: Any) -> tuple[int, int]:
+    """Return the composition of x -> a*x + b modulo 97, oldest applied first."""
+    a, b = 1, 0
+    for factor, shift in pairs:
+        a, b = factor * a % 97, (factor * b + shift) % 97
+    return (a, b) if len(pairs) != 1 else pairs[0]
+
+
+COMPILED = (
+    "Monoid.compiled(identity=(1, 0), name='modular', "
+    "combine=lambda f, g: (g[0] * f[0] % 97, (g[0] * f[1] + g[1]) % 97))"
+)
+CATALOGUE = {
+    **AGGREGATES,
+    "struct": Agg(ROW_SOURCE, row_answer, ("row",)),
+    "compiled": Agg(COMPILED, modular, ("pair_int",)),
+}
+
+
+@functools.cache
+def monoid_of(source: str) -> Monoid:
+    """Return the monoid that a call makes, once: compiling one takes a second."""
+    return eval(source, {"monoids": monoids, "Monoid": Monoid})
 
 
 def make(rng: Random) -> dict:
@@ -55,13 +88,13 @@ def make(rng: Random) -> dict:
         "times": rng.choice([*kinds, "int", "int"]),
         "structure": structure,
         "options": options(rng, structure),
-        "numpy": rng.random() < 0.4,
+        "batch": rng.choice(["list", "list", "numpy", "arrow", "pandas", "polars"]),
     }
-    state = {"front": 0, "wide": rng.choice([3, 12, 40, 200]), "late": rng.choice([0, 0.1, 0.5, 1.0])}
+    state = {"front": 0, "wide": rng.choice([3, 12, 40, 200, 1000]), "late": rng.choice([0, 0.1, 0.5, 1.0])}
     if structure in IN_ORDER:
         state["late"] = rng.choice([0, 0, 0.02])
     names, weights = zip(*WEIGHTS.items(), strict=True)
-    chosen = rng.choices(names, weights, k=rng.choice([8, 40, 150, 400]))
+    chosen = rng.choices(names, weights, k=rng.choice([8, 40, 40, 150, 150, 400, 1500]))
     case["ops"] = [operation(rng, kind, case, state) for kind in chosen]
     return case
 
@@ -94,7 +127,7 @@ def operation(rng: Random, kind: str, case: dict, state: dict) -> tuple:
     if kind == "insert":
         return (kind, tick(rng, state), value(rng, case["values"]))
     if kind == "insert_many":
-        n = rng.choice([0, 1, 5, 60])
+        n = rng.choice([0, 1, 5, 60, 300])
         return (kind, [tick(rng, state) for _ in range(n)], [value(rng, case["values"]) for _ in range(n)])
     if kind in ("evict", "contains"):
         return (kind, near(rng, state))
@@ -126,7 +159,7 @@ class Runner:
     def __init__(self, case: dict, wrong: bool = False) -> None:
         self.case, self.wrong = case, wrong
         self.agg = CATALOGUE[case["agg"]]
-        self.monoid = eval(monoid_source(case), {"monoids": monoids, "Monoid": Monoid})
+        self.monoid = monoid_of(monoid_source(case))
         self.time, self.size, number = TIMES[case["times"]]
         structure, native = case["structure"], case["times"] != "text" and case["agg"] != "sum_object"
         in_order, fifo = structure in IN_ORDER, structure in FIFO
@@ -227,15 +260,11 @@ class Runner:
                 old.evict_until(old.newest)
 
     def batch(self, ticks: list[int], values: list) -> tuple[Any, Any]:
-        """Return a batch as lists, or as arrays where an array holds the same."""
-        times = list(map(self.time, ticks))
-        if (
-            not self.case["numpy"]
-            or not ticks
-            or self.case["values"] not in ("int", "float", "wild", "unfinite", "huge", "bool")
-        ):
+        """Return a batch as lists, or as columns where a column holds the same."""
+        times, make_column = list(map(self.time, ticks)), COLUMNS[self.case["batch"]]
+        if not ticks or self.case["values"] not in ("int", "float", "wild", "unfinite", "huge", "positive"):
             return times, values
-        return np.array(times) if self.case["times"] in ("int", "float", "datetime64") else times, np.array(values)
+        return make_column(times) if self.case["times"] in ("int", "float") else times, make_column(values)
 
     def bad(self, what: str) -> None:
         """Make a call that must be refused and must change nothing."""
@@ -277,7 +306,7 @@ class Runner:
 def monoid_source(case: dict) -> str:
     """Return the call that makes the monoid of a case."""
     agg = CATALOGUE[case["agg"]]
-    return agg.call if case["agg"] == "struct" else agg.source()
+    return agg.call if case["agg"] in ("struct", "compiled") else agg.source()
 
 
 def fork(window: Window, how: str, monoid: Monoid) -> Window:
@@ -330,17 +359,25 @@ def run(case: dict, wrong: bool = False) -> str | None:
 
 def steps(case: dict) -> int:
     """Return the number of operations; a row of a batch is one."""
-    return sum(len(op[1]) if op[0] in ("insert_many", "slide") else 1 for op in case["ops"])
+    return sum(len(op[1]) if op[0] in BATCHES else 1 for op in case["ops"])
 
 
-def parts(case: dict) -> list[tuple[str, int]]:
+def parts(case: dict) -> list[tuple]:
     """Return what can be left out: each operation, and each row of a batch."""
-    return [("ops", i) for i in range(len(case["ops"]))]
+    rows = [(i, j) for i, op in enumerate(case["ops"]) if op[0] in BATCHES for j in range(len(op[1]))]
+    return [("ops", i) for i in range(len(case["ops"]))] + [("row", *row) for row in rows]
 
 
 def without(case: dict, gone: set) -> dict:
     """Return the case without some of its parts."""
-    return {**case, "ops": [op for i, op in enumerate(case["ops"]) if ("ops", i) not in gone]}
+    ops = []
+    for i, op in enumerate(case["ops"]):
+        if ("ops", i) not in gone and op[0] in BATCHES:
+            kept = [j for j in range(len(op[1])) if ("row", i, j) not in gone]
+            ops.append((op[0], [op[1][j] for j in kept], [op[2][j] for j in kept], *op[3:]))
+        elif ("ops", i) not in gone:
+            ops.append(op)
+    return {**case, "ops": ops}
 
 
 def reproduction(case: dict) -> str:
@@ -367,7 +404,7 @@ def reproduction(case: dict) -> str:
             if kind == "slide":
                 call += f", size={describe(size(rest[2]))}" if rest[2] else f", count={rest[3]}"
                 call += f", at={rest[4]!r}"
-            lines.append(f"print(w.{kind}({call}))  # arrays: {case['numpy']}")
+            lines.append(f"print(w.{kind}({call}))  # as {case['batch']}")
         else:
             lines.append(shown.get(kind, f"# {kind}: {rest}"))
     return "\n".join(lines)
