@@ -9,7 +9,7 @@ import pytest
 from campaigns.fuzz.cases import KINDS, case_of, run_seed
 
 TESTS = Path(__file__).parent
-SEEDS = {"windows": range(1000, 1012), "tables": range(1000, 1025), "streams": range(1000, 1010)}
+SEEDS = {"windows": range(1000, 1008), "tables": range(1000, 1015), "streams": range(1000, 1007)}
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -208,9 +208,9 @@ def aggregate(name: str, rows: list[dict], columns: list[str], start: Any = None
 def results(rows: list[dict], aggs: list, windows: list[int], end: int, closed: str) -> dict[str, Any]:
     """Return every aggregate for every window that ends at a time; `rows` are one key's, in order of time."""
     answers = {}
-    for name, (agg, columns) in aggs:
-        for size in windows:
-            inside = [row for row in rows if within(row["t"], end, size, closed)]
+    for size in windows:
+        inside = [row for row in rows if within(row["t"], end, size, closed)]
+        for name, (agg, columns) in aggs:
             answers[name, size] = aggregate(agg, inside, columns, end - size, end)
     return answers
 

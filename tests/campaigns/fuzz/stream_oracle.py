@@ -166,11 +166,20 @@ class StreamOracle:
         """Return all results that are not final, by identity."""
         if self.case["every"]:
             return self.grid()
-        open_rows = [row for row in self.rows if row["#"] not in self.finished]
-        return {
-            self.identity(row): {"key": self.key(row), "at": row["t"], "row": row, "values": self.result(row["t"], row)}
-            for row in open_rows
-        }
+        found: dict[tuple, dict] = {}
+        groups: dict[tuple, list[dict]] = {}
+        answers: dict[tuple, dict] = {}
+        closed = self.case["closed"] or "right"
+        for row in self.rows:
+            key, time = self.key(row), row["t"]
+            if row["#"] in self.finished:
+                continue
+            if key not in groups:
+                groups[key] = self.ordered(key)
+            if (key, time) not in answers:
+                answers[key, time] = results(groups[key], self.case["aggs"], self.case["windows"], time, closed)
+            found[self.identity(row)] = {"key": key, "at": time, "row": row, "values": answers[key, time]}
+        return found
 
     def final(self, everything: bool = False) -> Batch:
         """Return the results that have become final."""

@@ -56,12 +56,12 @@ def modular(pairs: list, *_: Any) -> tuple[int, int]:
     a, b = 1, 0
     for factor, shift in pairs:
         a, b = factor * a % 97, (factor * b + shift) % 97
-    return (a, b) if len(pairs) != 1 else pairs[0]
+    return (a, b)
 
 
 COMPILED = (
     "Monoid.compiled(identity=(1, 0), name='modular', "
-    "combine=lambda f, g: (g[0] * f[0] % 97, (g[0] * f[1] + g[1]) % 97))"
+    "combine=lambda f, g: (g[0] * f[0] % 97, (g[0] * f[1] + g[1]) % 97), lower=lambda f: (f[0] % 97, f[1] % 97))"
 )
 CATALOGUE = {
     **AGGREGATES,
