@@ -223,7 +223,9 @@ def time_weighted(values: list, times: list, stop: Any) -> float | None:
 def rate(values: list, start: Any, stop: Any) -> float | None:
     """Return the sum of the values per unit of time; None for a range of length 0."""
     return (
-        None if start is None or start == stop else float(total([float(v) for v in values] or [0.0])) / (stop - start)
+        None
+        if None in (start, stop) or start == stop
+        else float(total([float(v) for v in values] or [0.0])) / (stop - start)
     )
 
 

@@ -203,7 +203,7 @@ class StreamOracle:
             if new or share or self.has_changed(before.get(identity, old), old, result):
                 batch.must.append(result)
                 self.shown[identity] = result
-            elif not self.alike(old["values"], result["values"], True):
+            elif not all(self.alike(r["values"], result["values"], True) for r in (old, before.get(identity, old))):
                 batch.may.append(result)
         self.gone(batch, now)
         self.close()
