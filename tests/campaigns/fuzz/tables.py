@@ -194,7 +194,14 @@ def readable(case: dict, row: dict) -> dict:
     """Return a row as its table shows it: a NaN of pandas is a null."""
     if case["table"] != "pandas":
         return row
-    return {name: None if isinstance(v, float) and math.isnan(v) else v for name, v in row.items()}
+    return {name: without_nan(v) for name, v in row.items()}
+
+
+def without_nan(value: Any) -> Any:
+    """Return a value with None for NaN, also inside a pair."""
+    if isinstance(value, tuple):
+        return tuple(map(without_nan, value))
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def key_of(case: dict, row: dict) -> tuple:
