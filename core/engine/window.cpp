@@ -240,14 +240,14 @@ void Window::run_batches(const Batches& batches) {
 
 bool Window::evict(PyObject* time) {
     Held held(*this);
-    bool gone = engine_ && in_order(kinds_, [&] { return engine_->evict(time); });
+    bool gone = engine_ ? in_order(kinds_, [&] { return engine_->evict(time); }) : undecided()->evict(time);
     version_ += gone;
     return gone;
 }
 
 size_t Window::evict_until(PyObject* time, bool inclusive) {
     Held held(*this);
-    size_t gone = engine_ ? engine_->evict_until(time, inclusive) : 0;
+    size_t gone = engine_ ? engine_->evict_until(time, inclusive) : undecided()->evict_until(time, inclusive);
     version_ += gone;
     return gone;
 }
@@ -261,7 +261,7 @@ Ref Window::query(const Bounds& bounds) {
 
 bool Window::contains(PyObject* time) {
     Held held(*this);
-    return engine_ && engine_->contains(time);
+    return engine_ ? engine_->contains(time) : undecided()->contains(time);
 }
 size_t Window::size() {
     Held held(*this);

@@ -24,6 +24,7 @@ class Agenda {
     // Something is due for a key at a time, perhaps earlier than what was known.
     void lower(uint32_t slot, int64_t time) {
         if (!started_) return;
+        time = std::min(time, kNever - 1);  // the last instant of all is a time too
         if (times_.size() <= slot) times_.resize(std::max<size_t>(slot + 1, times_.size() * 3 / 2), kNever);
         if (time >= times_[slot]) return;
         times_[slot] = time;

@@ -108,7 +108,9 @@ struct Variance : Facts {
     }
     static bool same(const Op&, const State& a, const State& b, double tolerance) {
         double sum = b.sum + b.n * (b.origin - a.origin);
-        return a.n == b.n && near(a.sum, sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance);
+        // Of values that are not finite the first may be the origin of one and not of the other.
+        bool lost = std::isnan(a.m2) && std::isnan(b.m2);
+        return a.n == b.n && (lost || (near(a.sum, sum, std::sqrt(tolerance) * a.n) && near(a.m2, b.m2, tolerance)));
     }
     static bool possible(const State& s) { return is_count(s.n); }  // step_share looks it up
     static std::string outputs(const Op&) { return "f"; }

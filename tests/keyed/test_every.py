@@ -118,6 +118,15 @@ def test_times_at_the_ends_of_int64():
     assert picked(out, "window_start", "window_end") == [(lowest, lowest + 10), (HIGH - 17, HIGH - 7)]
 
 
+def test_a_boundary_at_the_largest_int64():
+    """It is a boundary like any other, in a table and at the end of a stream."""
+    out = rolled(batch([HIGH - 1]), windows=[2], every=1)
+    assert picked(out, "window_start", "window_end", "n_2") == [(HIGH - 2, HIGH, 1)]
+    kw = sliding(windows=[2], every=1, lateness=3)
+    kw.push(batch([HIGH - 1]))
+    assert picked(kw.flush(), "window_end", "n_2") == [(HIGH, 1)]
+
+
 @pytest.mark.parametrize("time", [LOW, HIGH, HIGH - 7])
 def test_a_window_that_int64_cannot_say_is_never_misread(time):
     """Where an end or a start does not fit, the rows that come are still true ones, or the call is refused."""

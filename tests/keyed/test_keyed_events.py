@@ -373,6 +373,15 @@ def test_a_batch_in_another_unit(unit):
             assert out["n_1h"].to_pylist() == [seen]
 
 
+def test_a_set_with_the_same_elements_is_not_revised() -> None:
+    """However they came together."""
+    kw = engine(emit="update", closed="left", windows=[12], id="i", lateness=50, aggs={"s": monoids.collect_set("y")})
+    rows = {"t": [0, 7, 8, 9, 13], "y": [-1.0, 0.0, 1.0, 0.5, 0.0], "i": [1] * 5}
+    kw.push({"k": ["a"] * 5, **rows})
+    out = kw.push({"k": ["a"], "t": [13], "y": [9.0], "i": [2]})
+    assert picked(out, "t", "i", "s_12") == [(13, 2, [0.0, 0.5, 1.0])]
+
+
 def test_a_row_at_the_largest_time_is_flushed() -> None:
     """No horizon can pass it, so the end of the stream is when it is final."""
     kw = engine(emit="final")

@@ -49,6 +49,15 @@ def filled(structure: Structure) -> Window:
     return window
 
 
+@pytest.mark.parametrize("time", [NAN, None, True])
+def test_a_window_that_was_always_empty_refuses_bad_times(structure, time):
+    """As one that has entries does."""
+    window = structure.window(monoids.sum())
+    for call in (lambda: window.evict(time), lambda: window.evict_until(time), lambda: time in window):
+        refuses(call, KindError, "time must")
+    assert not window.evict(1) and 1 not in window and window.evict_until(1) == 0
+
+
 BAD_TIMES = [
     (1.5, KindError, "1.5"),
     (NAN, (KindError, ArgumentError), "nan"),

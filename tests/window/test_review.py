@@ -302,9 +302,13 @@ def test_nan_inside_a_state_is_sound(structure: Structure) -> None:
     """A NaN that is computed anew is a new object: `check_invariants` compares it by what it is."""
     window = structure.window(monoids.struct(mean=monoids.mean(), all=monoids.collect_list()))
     means = structure.window(monoids.mean())
+    variances = structure.window(monoids.struct(v=monoids.variance(), s=monoids.skewness(), c=monoids.sum()))
     for i in range(40):
         window.insert(i, math.nan if i % 3 else 1.0)
         means.insert((i, "an object"), math.nan if i % 3 else 1.0)
+        variances.insert(i, [math.nan, 1.0, -math.inf][i % 3])
+        variances.query()
+        variances.check_invariants()
     for each in (window, means):
         each.query()
         each.check_invariants()

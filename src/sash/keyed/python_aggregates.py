@@ -151,6 +151,8 @@ def hashed(columns: Iterable[Sequence[Any]], rows: int) -> NDArray[np.int64]:
 
 
 def _hash_of(value: Any) -> int:
+    if isinstance(value, (set, frozenset)):  # equal sets may have their elements in different orders
+        value = sorted(map(repr, value))
     try:
         number = stable_hash(value)
     except Exception:  # a list or a dict: its repr will do
