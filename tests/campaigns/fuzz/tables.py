@@ -239,8 +239,7 @@ def expected_grid(case: dict) -> list[dict]:
     for key, group in grouped(case, case["rows"]).items():
         for b in boundaries([row["t"] for row in group], largest, case["every"], case["offset"] or 0):
             row = dict(zip((name for name, _ in case["keys"]), key, strict=True))
-            if len(case["windows"]) == 1:
-                row["window_start"] = b - largest
+            row["window_start"] = b - case["windows"][0]
             found = results(group, case["aggs"], case["windows"], b, "left")
             rows.append({**row, "window_end": b, **{label(case, *name): answer for name, answer in found.items()}})
     return rows
