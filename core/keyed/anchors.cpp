@@ -208,12 +208,12 @@ bool Keyed::pending(int64_t from, int64_t& time) {
 }
 
 // Rows of the first time are not divided: there would be no end to them where they are many.
-int64_t Keyed::nth_time(int64_t from, size_t count) {
+int64_t Keyed::nth_time(int64_t from, int64_t to, size_t count) {
     std::vector<int64_t> times;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         if (!windows_[slot].rows.size) continue;
-        for (RowCursor cursor(tree_of(slot), {from, kFirstTie}); !cursor.at_end(); cursor.next())
-            times.push_back(cursor.place().time);
+        RowCursor cursor(tree_of(slot), {from, kFirstTie});
+        for (; !cursor.at_end() && cursor.place().time < to; cursor.next()) times.push_back(cursor.place().time);
     }
     if (times.size() <= count) return INT64_MAX;
     std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(count), times.end());

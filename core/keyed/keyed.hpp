@@ -137,8 +137,9 @@ class Keyed {
 
     // The first row that is not before a time, or the first boundary after it that has something to show. False: none.
     bool pending(int64_t from, int64_t& time);
-    // A time before which there are at most so many rows that are not before `from`; INT64_MAX: there are no more of them.
-    int64_t nth_time(int64_t from, size_t count);
+    // A time before which there are at most so many of the rows with from <= time < to; INT64_MAX: there are no more of
+    // them. Costs about their number and that of the keys.
+    int64_t nth_time(int64_t from, int64_t to, size_t count);
     // The last time of all rows that were held, and of deletes that waited, since there were none. False: there are none.
     bool newest(int64_t& time) const;
 

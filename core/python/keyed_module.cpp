@@ -362,8 +362,9 @@ void bind_keyed(nb::module_& m) {
             },
             "start"_a)
         .def(
-            "nth_time", [](KeyedEngine& e, int64_t from, size_t count) { return e.keyed.nth_time(from, count); },
-            "start"_a, "count"_a)
+            "nth_time",
+            [](KeyedEngine& e, int64_t from, int64_t to, size_t count) { return e.keyed.nth_time(from, to, count); },
+            "start"_a, "stop"_a, "count"_a)
         .def_prop_ro("newest",
                      [](KeyedEngine& e) {
                          int64_t time;

@@ -143,7 +143,7 @@ def test_other_aggregates_are_refused(saved: Monoid, given: Monoid) -> None:
 
 
 def test_aggregates_are_passed_by_name() -> None:
-    """Their order is that of the saved ones; a name more or less is refused, and so is what is no monoid."""
+    """Their order is that of the saved ones; a name more or less is refused, and so is anything but a monoid."""
     aggs = {"n": monoids.count(), "total": monoids.sum("x")}
     kw = engine(aggs=aggs)
     kw.push(batch([1]))

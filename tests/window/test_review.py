@@ -299,7 +299,7 @@ def test_sums_of_floats_at_one_time_are_sound(structure: Structure) -> None:
 
 
 def test_nan_inside_a_state_is_sound(structure: Structure) -> None:
-    """A NaN that is computed anew is a new object: `check_invariants` compares it by what it is."""
+    """A NaN that is recomputed is a new object: `check_invariants` compares it by what it is."""
     window = structure.window(monoids.struct(mean=monoids.mean(), all=monoids.collect_list()))
     means = structure.window(monoids.mean())
     variances = structure.window(monoids.struct(v=monoids.variance(), s=monoids.skewness(), c=monoids.sum()))

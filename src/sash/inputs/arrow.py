@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sash import _core
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.compute import Expression
-
-    from sash import _core
 
 
 def pyarrow() -> Any:
@@ -98,6 +97,15 @@ def plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     if str(column.type) in ("string_view", "binary_view"):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
     return column
+
+
+def row_hashes(columns: Sequence["pa.Array"], rows: int) -> NDArray[np.uint64]:
+    """Return a hash of the bytes that each row has in some columns, the same in every process."""
+    names = [str(place) for place in range(len(columns))]
+    schema, array = pyarrow().RecordBatch.from_arrays(columns, names).__arrow_c_array__()
+    hashes = np.empty(rows, dtype=np.uint64)
+    _core.hashes(schema, array, hashes)
+    return hashes
 
 
 def is_bytewise(kind: "pa.DataType") -> bool:

@@ -116,7 +116,8 @@ class EventFinal(_Events):
         context = self.context
         if context.engine.live_rows <= rows:
             return watermark
-        return min(context.engine.nth_time(context.position.finished, rows) + context.horizon.lateness, watermark)
+        lateness = context.horizon.lateness
+        return min(context.engine.nth_time(context.position.finished, watermark - lateness, rows) + lateness, watermark)
 
     def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
         """Return the rows before the horizon that have not been emitted."""

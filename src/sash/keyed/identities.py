@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sash import _core
 from sash.inputs import arrow
 
 if TYPE_CHECKING:
@@ -26,12 +25,8 @@ def is_exact(kind: str, column: "pa.DataType") -> bool:
 
 def hashes(table: "pa.Table", names: list[str]) -> NDArray[np.int64]:
     """Return a hash of the values that each row has in some columns, the same in every process."""
-    pa = arrow.pyarrow()
     columns = [_comparable(table.column(name)) for name in names]
-    schema, array = pa.RecordBatch.from_arrays(columns, names=names).__arrow_c_array__()
-    into = np.empty(table.num_rows, dtype=np.int64)
-    _core.hashes(schema, array, into)
-    return into
+    return arrow.row_hashes(columns, table.num_rows).view(np.int64)
 
 
 def _comparable(column: "pa.ChunkedArray") -> "pa.Array":

@@ -214,14 +214,14 @@ class StreamOracle:
         return not any(self.alike(other["values"], result["values"], False) for other in (before, old))
 
     def alike(self, old: dict, new: dict, certain: bool) -> bool:
-        """Return whether results are the same; if they round, they are surely so only if nothing was combined anew."""
+        """Return whether results are the same; if they round, they are surely so only if nothing was recombined."""
         exact = {name: AGGREGATES[agg].exact for name, (agg, _) in self.case["aggs"]}
         if certain and not all(exact.values()):
             return False
         return all(same(old[name], new[name], exact[name[0]]) for name in old)
 
     def gone(self, batch: Batch, now: dict) -> None:
-        """Add a tombstone for each result that was shown and is no more; identities without ids share one."""
+        """Add a tombstone for each result that was shown and has gone; identities without ids share one."""
         left, marked = {identity[:2] for identity in now}, set()
         for identity in [i for i, result in self.shown.items() if result is not None and i not in now]:
             if self.is_finished(identity):

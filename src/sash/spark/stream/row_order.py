@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash import _core
+from sash.inputs import arrow
 
 Hashes = NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads the places in a list over all bits
@@ -43,12 +43,8 @@ def row_hashes(table: pa.Table) -> Hashes:
 
 
 def _hashes(columns: list[pa.Array], rows: int) -> Hashes:
-    hashes = np.empty(rows, dtype=np.uint64)
     plain = [_plain(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column) for column in columns]
-    batch = pa.RecordBatch.from_arrays(plain, [str(place) for place in range(len(plain))])
-    schema, array = batch.__arrow_c_array__()
-    _core.hashes(schema, array, hashes)
-    return hashes
+    return arrow.row_hashes(plain, rows)
 
 
 def _plain(column: pa.Array) -> pa.Array:
