@@ -1,6 +1,6 @@
 """One stream of a fault campaign: what it reads, what disturbs it, where its results go.
 
-`python -m campaigns.fault_run MASTER SPARK_ZONE` is a driver that runs streams one after the other, in one session. It
+`python -m campaigns.fault_run MASTER SPARK_ZONE MENDED` is a driver that runs streams one after the other, in one session. It
 reads a folder with a `spec.json` per line, runs that stream until it ends or fails, and answers with a line: `end`, or
 the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
 """
@@ -25,6 +25,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from campaigns import controls
 from sash.keyed.spec import Spec
 from sash.spark import session, upsert, upserted_table
 from sash.spark.columns import column
@@ -76,6 +77,15 @@ class Run:
     sink: str
     seed: int
     checked: bool = True  # are nonces compared?
+    mended: bool = True  # do two attempts of one task write the same?
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        return self.fault, self.emit, self.sink
+
+    @property
+    def name(self) -> str:
+        return "-".join([*self.cell, str(self.seed)]).replace(" ", "_").replace(",", "")
 
     @property
     def case(self) -> Case:
@@ -93,7 +103,7 @@ class Run:
 
     def batches(self) -> list[list[Row]]:
         rng = self.drawn
-        return streams.stream(rng.randrange(2**31), rng.randint(50, 120), rng.randint(4, 7), ties=True)
+        return streams.stream(rng.randrange(2**31), rng.randint(50, 120), rng.randint(3, 5), ties=True)
 
     def start(self, folder: Path) -> None:
         """Write the run and its files."""
@@ -114,9 +124,11 @@ class Run:
 def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], None]:
     """A probe that writes a journal, and has the run's fault at some point of it."""
     fault, rng = run.fault, run.drawn
-    point, after, wait = PROBED.get(fault), rng.randint(1, 9), rng.uniform(1.0, 3.0)
+    point, after, wait = PROBED.get(fault), rng.randint(1, 4), rng.uniform(1.0, 3.0)
 
     def probe(at: str, key: Any, counts: dict[str, int]) -> None:
+        if not run.mended:
+            controls.leave_order_to_chance()
         if at == "saved":
             with (folder / "journal").open("a") as journal:
                 journal.write(f"{os.getpid()} {key[2]} {counts['hits']} {counts['catch_ups']} {counts['rebuilds']}\n")
@@ -211,14 +223,15 @@ def _latest(rows: list[Row]) -> list[str]:
 def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     """The query, not yet started."""
     rng, attempt = run.drawn, len(list(folder.glob("attempt-*")))
-    buckets, partitions, after = rng.randint(1, 4), rng.randint(1, 2), rng.randint(1, 8)
+    buckets, partitions, after = rng.randint(1, 4), rng.randint(1, 2), rng.randint(1, 5)
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     files = rng.choice([1, 2, 3]) if run.fault == "batches cut differently" and attempt > 1 else 1
     rows = streams.read(spark, folder / "in", files)
     words = {"probe": probe_of(run, folder), "checked": run.checked}
     results = roll_stream(rows, Spec.of(**run.case.arguments), buckets, **words)
+    table = as_table(results, run.identity)
     if run.fault == "task failed behind the operator":
-        results = failing_behind(results, folder, after)
+        table = failing_behind(table, folder, after)
     sink, fails = sink_of(run, folder), _failing_batch(run, rng)
 
     def write(written: DataFrame, batch: int) -> None:
@@ -229,14 +242,14 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
             raise RuntimeError("failed on purpose")
         (folder / f"batch-{batch}").touch()
 
-    writer = as_table(results, run.identity).writeStream.foreachBatch(write)
+    writer = table.writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
 
 
 def _failing_batch(run: Run, rng: random.Random) -> int | None:
     sinks = ("sink failed before its commit", "sink failed after its commit")
     restarted = ("time zones changed", "batches cut differently")
-    return rng.randint(0, 4) if run.fault in sinks + restarted else None
+    return rng.randint(0, 3) if run.fault in sinks + restarted else None
 
 
 def go(spark: SparkSession, folder: Path) -> str:
@@ -250,12 +263,14 @@ def go(spark: SparkSession, folder: Path) -> str:
     return "end"
 
 
-def serve(master: str, zone: str) -> None:
+def serve(master: str, zone: str, mended: str) -> None:
     confs: dict[str, Any] = {
         "spark.sql.session.timeZone": zone,
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
         "spark.ui.enabled": False,
     }
+    if mended == "False":
+        confs["spark.sql.streaming.stateStore.checkpointFormatVersion"] = "1"
     if master == CLUSTER:
         speculation = {"": True, ".interval": "50ms", ".multiplier": 1.1, ".quantile": 0.1, ".minTaskRuntime": "100ms"}
         confs |= {f"spark.speculation{name}": value for name, value in speculation.items()}

@@ -10,7 +10,6 @@ of faults by kinds of results and sinks.
 import argparse
 import json
 import os
-import queue
 import random
 import shutil
 import signal
@@ -19,8 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +29,27 @@ TESTS = Path(__file__).resolve().parents[1]
 ZONES = [("UTC", "UTC"), ("Asia/Kathmandu", "America/St_Johns"), ("America/New_York", "Asia/Tokyo")]
 OLDER = "older than"  # a checkpoint that was rolled back below what its target has seen
 TRIES = 8
+# Sessions are short: a compiler that starts at once is worth more than fast code.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a driver is started with."""
+
+    master: str
+    zones: tuple[str, str] = ZONES[0]  # of the machine, and of the session
+    mended: bool = True
+    doomed: bool = False  # it will be killed
 
 
 class Driver:
     """A process with a Spark session, which runs one stream at a time."""
 
-    def __init__(self, master: str, zones: tuple[str, str], log: Path) -> None:
-        self.master, self.zones = master, zones
-        environment = os.environ | {"PYTHONPATH": str(TESTS), "TZ": zones[0]}
-        command = [sys.executable, "-m", "campaigns.fault_run", master, zones[1]]
+    def __init__(self, setting: Setting, log: Path) -> None:
+        self.setting = setting
+        environment = os.environ | {"PYTHONPATH": str(TESTS), "TZ": setting.zones[0], "JAVA_TOOL_OPTIONS": JAVA}
+        command = [sys.executable, "-m", "campaigns.fault_run", setting.master, setting.zones[1], str(setting.mended)]
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 command,
@@ -56,7 +66,7 @@ class Driver:
         assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
         if not line or (wanted and line != wanted):
-            raise RuntimeError(f"the driver of {self.master} ended: {line}")
+            raise RuntimeError(f"the driver of {self.setting} ended: {line}")
         return line
 
     def begin(self, folder: Path) -> None:
@@ -72,22 +82,24 @@ class Driver:
 
 
 class Drivers:
-    """The driver that a worker of the campaign has at the time; another one is started where a run needs it."""
+    """The drivers of one worker of the campaign, one for each setting: a session that is warm takes a third as long."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
-        self.driver: Driver | None = None
+        self._running: dict[Setting, Driver] = {}
 
-    def get(self, master: str, zones: tuple[str, str]) -> Driver:
-        if self.driver is None or (self.driver.master, self.driver.zones) != (master, zones):
-            self.kill()
-            self.driver = Driver(master, zones, self.log)
-        return self.driver
+    def get(self, setting: Setting) -> Driver:
+        if setting not in self._running:
+            self._running[setting] = Driver(setting, self.log)
+        return self._running[setting]
 
-    def kill(self) -> None:
-        if self.driver is not None:
-            self.driver.kill()
-        self.driver = None
+    def kill(self, setting: Setting) -> None:
+        if setting in self._running:
+            self._running.pop(setting).kill()
+
+    def kill_all(self) -> None:
+        for setting in list(self._running):
+            self.kill(setting)
 
 
 # --- one run --------------------------------------------------------------------------------------
@@ -116,7 +128,8 @@ def _go_on(run: Run, folder: Path, drivers: Drivers) -> str:
     ended = ""
     for attempt in range(TRIES):
         zones = ZONES[(run.seed + attempt) % len(ZONES)] if run.fault == "time zones changed" else ZONES[0]
-        driver = drivers.get(FAULTS[run.fault], zones)
+        setting = Setting(FAULTS[run.fault], zones, run.mended)
+        driver = drivers.get(setting)
         driver.begin(folder)
         ended = driver.ended()
         if ended == "end":
@@ -128,14 +141,14 @@ def _go_on(run: Run, folder: Path, drivers: Drivers) -> str:
 
 def _kill_midway(run: Run, folder: Path, drivers: Drivers, rng: random.Random) -> None:
     """Kill a driver and all its workers, some buckets and a moment after it began to work."""
-    driver = drivers.get(FAULTS[run.fault], ZONES[0])
-    driver.begin(folder)
+    setting = Setting(FAULTS[run.fault], mended=run.mended, doomed=True)
+    drivers.get(setting).begin(folder)
     wanted, wait, journal = rng.randint(1, 12), rng.random(), folder / "journal"
     until = time.monotonic() + 60
     while time.monotonic() < until and not (journal.exists() and journal.read_text().count("\n") >= wanted):
         time.sleep(0.02)
     time.sleep(wait)
-    drivers.kill()
+    drivers.kill(setting)
     (folder / "fault").touch()
 
 
@@ -194,61 +207,48 @@ def batches_of(run: Run, folder: Path) -> list[list[Row]]:
 # --- the campaign ---------------------------------------------------------------------------------
 
 
-def planned(only: dict[str, str], checked: bool) -> Iterator[Run]:
-    """All runs, without end: one of each cell, then another of each with the next seed."""
-    for seed in range(1, 10**6):
-        for fault in FAULTS:
-            for emit in CASES:
-                for sink in SINKS:
-                    run = Run(fault, emit, sink, seed, checked)
-                    if all(value in getattr(run, name) for name, value in only.items()):
-                        yield run
+Cell = tuple[str, str, str]
 
 
 class Campaign:
     """Runs that are done, and those under way."""
 
-    def __init__(self, folder: Path, seconds: float, rounds: int, runs: Iterator[Run]) -> None:
+    def __init__(self, folder: Path, seconds: float, cells: list[Cell], control: dict[str, bool]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.until, self.rounds = folder, time.monotonic() + seconds, rounds
+        self.folder, self.until, self.control = folder, time.monotonic() + seconds, control
         self.path = folder / "runs.jsonl"
         self.done = [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
-        self._known = {self._name(Run(**one["run"])) for one in self.done}
         self._lock = threading.Lock()
-        self._runs = runs
+        self._counts = dict.fromkeys(cells, 0)  # runs that are under way or were hit by their fault
+        self._seeds = dict.fromkeys(cells, 0)
+        for line in self.done:
+            run = Run(**line["run"])
+            if run.cell in self._counts:
+                self._seeds[run.cell] = max(self._seeds[run.cell], run.seed)
+                self._counts[run.cell] += verdict_of(line) != "missed"
 
-    @staticmethod
-    def _name(run: Run) -> str:
-        return "-".join(str(value).replace(" ", "_").replace(",", "") for value in asdict(run).values())
+    def _next(self) -> Run:
+        """The next run of the cell that has the fewest."""
+        with self._lock:
+            cell = min(self._counts, key=self._counts.__getitem__)
+            self._counts[cell] += 1
+            self._seeds[cell] += 1
+            return Run(*cell, self._seeds[cell], **self.control)
 
-    def queues(self, jobs: int) -> list["queue.SimpleQueue[Run]"]:
-        """Share one round of runs between jobs, so that each keeps its driver as long as it can."""
-        shares: list[queue.SimpleQueue[Run]] = [queue.SimpleQueue() for _ in range(jobs)]
-        todo: list[Run] = []
-        for run in self._runs:
-            if run.seed > self.rounds:
-                break
-            if self._name(run) not in self._known:
-                todo.append(run)
-        todo.sort(key=lambda run: (run.seed, FAULTS[run.fault], run.fault == "time zones changed"))
-        for at, run in enumerate(todo):
-            shares[at % jobs].put(run)
-        return shares
-
-    def work(self, runs: "queue.SimpleQueue[Run]", name: str) -> None:
+    def work(self, name: str) -> None:
         drivers = Drivers(self.folder / f"driver-{name}.log")
-        while time.monotonic() < self.until and not runs.empty():
-            run = runs.get()
-            folder = self.folder / self._name(run)
+        while time.monotonic() < self.until:
+            run = self._next()
+            folder = self.folder / run.name
             shutil.rmtree(folder, ignore_errors=True)
             began = time.monotonic()
             try:
                 found = execute(run, folder, drivers)
             except (RuntimeError, OSError, AssertionError) as error:
                 found = {"ended": f"{type(error).__name__}: {error}", "hit": False}
-                drivers.kill()
+                drivers.kill_all()
             self._finish(run, folder, found | {"seconds": round(time.monotonic() - began, 1)})
-        drivers.kill()
+        drivers.kill_all()
 
     def _finish(self, run: Run, folder: Path, found: dict[str, Any]) -> None:
         with self._lock:
@@ -257,7 +257,8 @@ class Campaign:
             with self.path.open("a") as lines:
                 lines.write(json.dumps(line) + "\n")
             verdict = verdict_of(line)
-            print(f"{len(self.done):5} {verdict:8} {found['seconds']:6.1f} s  {self._name(run)}", flush=True)
+            print(f"{len(self.done):5} {verdict:8} {found['seconds']:6.1f} s  {run.name}", flush=True)
+            self._counts[run.cell] -= verdict == "missed"
         if verdict in ("same", "refused", "missed"):
             shutil.rmtree(folder)
 
@@ -302,19 +303,23 @@ def _cell(counts: Counter[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=90)
-    parser.add_argument("--rounds", type=int, default=6, help="runs of each cell")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("build/faults"))
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME=TEXT", help="fault=, emit= or sink=")
     parser.add_argument("--ignore-nonces", action="store_true", help="a control: differences must be found")
+    parser.add_argument("--unordered", action="store_true", help="a control: rows as they come, random nonces")
     parser.add_argument("--report", action="store_true", help="print the table of what is done, and stop")
     chosen = parser.parse_args()
-    only = dict(text.split("=", 1) for text in chosen.only)
-    runs = planned(only, not chosen.ignore_nonces)
-    campaign = Campaign(chosen.folder.absolute(), 60 * chosen.minutes, chosen.rounds, runs)
+    only = [text.split("=", 1) for text in chosen.only]
+    cells = [
+        run.cell
+        for run in (Run(fault, emit, sink, 0) for fault in FAULTS for emit in CASES for sink in SINKS)
+        if all(value in getattr(run, name) for name, value in only)
+    ]
+    control = {"checked": not chosen.ignore_nonces, "mended": not chosen.unordered}
+    campaign = Campaign(chosen.folder.absolute(), 60 * chosen.minutes, cells, control)
     if not chosen.report:
-        shares = campaign.queues(chosen.jobs)
-        threads = [threading.Thread(target=campaign.work, args=(share, str(i))) for i, share in enumerate(shares)]
+        threads = [threading.Thread(target=campaign.work, args=(str(i),)) for i in range(chosen.jobs)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -323,7 +328,7 @@ def main() -> None:
     (campaign.folder / "report.md").write_text(text + "\n")
     print(text)
     wrong = {"DIED", "DIFFERS"} & {verdict_of(line) for line in campaign.done}
-    sys.exit(bool(wrong) and not chosen.ignore_nonces)
+    sys.exit(bool(wrong) == all(control.values()))
 
 
 if __name__ == "__main__":

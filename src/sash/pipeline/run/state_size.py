@@ -3,19 +3,30 @@
 span     = largest window + lateness + watermark delay     how long a row may be needed
 entries  = rows per second * span                          where rows are stored
          = keys * (span / pane + 1), at most the rows      where rows are combined into panes
-memory   = entries * bytes of an entry in the engine
-stored   = entries * bytes of an entry in the log / 3      which is compressed
+
+The bytes of an entry and of a key are measured: made-up rows go through the stream and the log of the plan, which
+count what they allocate and write, and what a sample of them takes is scaled up.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from sash.durations import nanoseconds
 from sash.formatting import count, duration, size
-from sash.keyed.panes import RECORD
+from sash.inputs import arrow
+from sash.keyed import panes
+from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 
-_ROW, _COLUMN, _CARRIED, _PANE, _KEY = 32, 8, 16, 16, 16  # bytes; for text an assumption
-_COMPRESSION = 3
+_SAMPLE = 20_000  # entries that are made up
+_SAMPLED_KEYS = 500
+_BATCHES = 16  # in which they come
+_ROWS_PER_PANE = 4
 _MICROSECOND = 1000
 
 
@@ -28,13 +39,8 @@ class Estimate:
     span_seconds: float
     pane_seconds: float | None
     entries: int
-    entry_bytes: int
+    memory_bytes: int  # on all workers together
     stored_bytes: int
-
-    @property
-    def memory_bytes(self) -> int:
-        """The memory that the entries take on all workers together."""
-        return self.entries * self.entry_bytes
 
     def lines(self) -> list[str]:
         """Return the estimate as lines of text."""
@@ -44,7 +50,7 @@ class Estimate:
             what, product = "panes", f"{count(self.keys)} keys × panes of {duration(self.pane_seconds)} over {span}"
         return [
             f"{count(self.entries)} {what}: {product}",
-            f"{size(self.memory_bytes)} in memory: {self.entry_bytes} bytes each",
+            f"{size(self.memory_bytes)} in memory: {round(self.memory_bytes / max(self.entries, 1))} bytes each",
             f"{size(self.stored_bytes)} in the checkpoint, compressed",
         ]
 
@@ -54,22 +60,14 @@ def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -
     spec = plan.spec
     largest = max(nanoseconds(window, "windows") for window in spec.windows)
     lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
-    span = (largest + lateness + nanoseconds(watermark, "watermark")) / 1e9
+    delay = nanoseconds(watermark, "watermark")
+    span = (largest + lateness + delay) / 1e9
     rows, keys = rows_per_second * span, keys if spec.keys else 1
-    if plan.merges:
-        pane = pane_seconds(plan)
-        entries = round(min(rows, keys * (span / pane + 1)))
-        record = plan.packed.field(RECORD).type.byte_width
-        entry, stored = record + _PANE, record + _COLUMN + _KEY * len(spec.keys)
-    else:
-        pane = None
-        entries = round(rows)
-        own = {spec.time, *spec.keys}
-        read = {name for monoid in spec.aggs.values() for name in monoid.columns} - own
-        carried = set(plan.schema.names) - own - read
-        entry = _ROW + _COLUMN * len(read) + _CARRIED * len(carried)
-        stored = _COLUMN * (1 + len(read)) + _KEY * (len(spec.keys) + len(carried))
-    return Estimate(rows_per_second, keys, span, pane, entries, entry, round(entries * stored / _COMPRESSION))
+    pane = pane_seconds(plan) if plan.merges else None
+    entries = rows if pane is None else min(rows, keys * (span / pane + 1))
+    sample = _Sample(plan, pane or span * keys / max(entries, 1), delay // _MICROSECOND)
+    memory, stored = sample.scaled(keys, entries / keys)
+    return Estimate(rows_per_second, keys, span, pane, round(entries), memory, stored)
 
 
 def pane_seconds(plan: Plan) -> float:
@@ -77,3 +75,103 @@ def pane_seconds(plan: Plan) -> float:
     grid = plan.definition.grid(plan.spec)
     assert grid is not None
     return grid.pane * _MICROSECOND / 1e9
+
+
+# --- a sample -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Made-up rows of a plan: each key has an entry every `gap` seconds, the watermark is `delay` ticks behind."""
+
+    plan: Plan
+    gap: float
+    delay: int
+
+    def scaled(self, keys: int, each: float) -> tuple[int, int]:
+        """Return the bytes in memory and in the log of so many keys with so many entries each."""
+        whole = max(ceil(each), 1)
+        few = max(min(keys, _SAMPLE // whole, _SAMPLED_KEYS), 1)
+        if whole <= _SAMPLE:  # twice as many, half of which have gone: nodes are emptier then
+            memory, stored = self._measured(few, whole, 2 * whole)
+        else:
+            (memory, stored), (half, _) = (self._measured(1, n, n) for n in (_SAMPLE, _SAMPLE // 2))
+            memory += round((memory - half) / (_SAMPLE // 2) * (whole - _SAMPLE))
+            stored = stored * whole // _SAMPLE
+        share = each / whole * keys / few
+        return round(memory * share), round(stored * share)
+
+    def _measured(self, keys: int, each: int, sent: int) -> tuple[int, int]:
+        """Return what the last `each` entries of each key take in memory, and in the log as one record."""
+        rows, ticks = self._rows(keys, sent)
+        stream, log = self.plan.stream(), Log(_Nowhere(), Head(self.plan.fingerprint))
+        empty, applied = stream.nbytes, []
+        for at in np.array_split(np.arange(rows.num_rows), _BATCHES):
+            if len(at):
+                batch = self._as_sent(rows.slice(at[0], len(at)))
+                applied.append(stream.step(batch, int(ticks[at[0]]) - self.delay).applied)
+        table = pa.concat_tables(applied).select(self.plan.logged)
+        table = table.slice(table.num_rows - keys * each)
+        log.append(table, arrow.ticks(table, self.plan.spec.time)[0])
+        return stream.nbytes - empty, log.written
+
+    def _as_sent(self, rows: pa.Table) -> pa.Table:
+        return panes.partials_of(self.plan.definition, self.plan.spec, rows) if self.plan.merges else rows
+
+    def _rows(self, keys: int, each: int) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return rows in the order of time, and their times."""
+        spec, chance = self.plan.spec, np.random.default_rng(0)
+        per_entry = _ROWS_PER_PANE if self.plan.merges else 1
+        number, key = np.divmod(np.arange(keys * each * per_entry, dtype=np.int64), keys)
+        step = max(round(self.gap / per_entry * 1e6), 1)
+        ticks = number * step + key * step // keys
+        columns = {}
+        for field in self.plan.schema:
+            if field.name == spec.time:
+                columns[field.name] = arrow.times_of(ticks, field.type)
+            elif field.name in spec.keys:
+                columns[field.name] = _values(key, field.type)
+            elif field.name == spec.retract:
+                columns[field.name] = pa.array(np.zeros(len(key), dtype=bool))
+            elif field.name == spec.id:
+                columns[field.name] = _values(np.arange(len(key)), field.type)
+            else:
+                columns[field.name] = _values(chance.integers(0, 1_000_000, len(key)), field.type)
+        return pa.table(columns, schema=self.plan.schema), ticks
+
+
+class _Nowhere:
+    """A state store that forgets."""
+
+    def head(self) -> bytes | None:
+        return None
+
+    def save_head(self, data: bytes) -> None:
+        pass
+
+    def read(self, seq: int) -> bytes | None:
+        return None
+
+    def write(self, seq: int, data: bytes) -> None:
+        pass
+
+    def remove(self, seq: int) -> None:
+        pass
+
+
+def _values(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+    """Return numbers as values of a type: text of twelve characters, nulls where there is no better guess."""
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
+        return pa.array([f"{number:012}" for number in numbers.tolist()]).cast(kind)
+    if types.is_boolean(kind):
+        return pa.array(numbers % 2 == 0)
+    if types.is_integer(kind):
+        return pa.array(numbers & (2 ** (kind.bit_width - 1) - 1)).cast(kind)
+    if types.is_floating(kind):
+        return pa.array(numbers / 8).cast(kind)
+    if types.is_timestamp(kind):
+        return arrow.times_of(numbers, kind)
+    if types.is_decimal(kind):
+        return pa.array(numbers % 10 ** min(kind.precision - kind.scale, 9)).cast(kind)
+    return pa.nulls(len(numbers), kind)

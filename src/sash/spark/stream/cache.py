@@ -77,6 +77,11 @@ class Cache:
         self._evict_idle(now - IDLE_SECONDS)
         self._evict_beyond(limit.worker_bytes, pool, key)
 
+    def size_of(self, key: Key) -> int:
+        """Return the bytes that a stream counts for; 0 if there is none."""
+        kept = self._streams.get(key)
+        return 0 if kept is None else kept.size
+
     def drop_earlier(self, owner: Key) -> None:
         """Drop streams that earlier starts of a query have left; the owner is a key without its bucket."""
         *same, start = owner
