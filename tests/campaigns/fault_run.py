@@ -1,8 +1,8 @@
 """One stream of a fault campaign: what it reads, what disturbs it, where its results go.
 
-`python -m campaigns.fault_run MASTER SPARK_ZONE MENDED` is a driver that runs streams one after the other, in one session. It
-reads a folder with a `spec.json` per line, runs that stream until it ends or fails, and answers with a line: `end`, or
-the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
+`python -m campaigns.fault_run MASTER SPARK_ZONE MENDED` is a driver that runs streams one after the other, in one
+session. It reads a folder with a `spec.json` per line, runs that stream until it ends or fails, and answers with a
+line: `end`, or the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
 """
 
 import json

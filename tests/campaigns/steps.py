@@ -144,10 +144,10 @@ class Events:
         kept = [row for row in rows if row[1][0] >= self.horizon]
         self.newest = max([self.newest, *(event[0] for _, event, _ in kept)])
         gone = {(key, *event[:2]) for key, event, deleted in kept if deleted}
-        for key, time, number in gone:
-            if self.known.get((key, time, number)) is False:
-                self.of[key] = [event for event in self.of[key] if event[:2] != (time, number)]
-            self.known[key, time, number] = True
+        for key, at, number in gone:
+            if self.known.get((key, at, number)) is False:
+                self.of[key] = [event for event in self.of[key] if event[:2] != (at, number)]
+            self.known[key, at, number] = True
         for key, event, deleted in kept:
             if not deleted and (key, *event[:2]) not in self.known:
                 self.known[key, *event[:2]] = False
@@ -211,13 +211,11 @@ def read(out: pa.Table, sink: dict[str, dict[tuple[int, int], tuple[Any, ...]]])
     names = [f"{agg}_{size}" for agg in AGGS for size in SIZES]
     values = zip(*(out[name].to_pylist() for name in names), strict=True)
     gone = out["deleted"].to_pylist() if "deleted" in out.column_names else [False] * out.num_rows
-    for key, time, number, deleted, row in zip(
-        *(out[name].to_pylist() for name in "kti"), gone, values, strict=True
-    ):
+    for key, at, number, deleted, row in zip(*(out[name].to_pylist() for name in "kti"), gone, values, strict=True):
         if deleted:
-            sink[key].pop((time, number), None)
+            sink[key].pop((at, number), None)
         else:
-            sink[key][time, number] = tuple(tuple(v.values()) if isinstance(v, dict) else v for v in row)
+            sink[key][at, number] = tuple(tuple(v.values()) if isinstance(v, dict) else v for v in row)
 
 
 def run_keyed(emit: str, rng: random.Random) -> int:

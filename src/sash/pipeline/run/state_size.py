@@ -8,7 +8,6 @@ The bytes of an entry and of a key are measured: made-up rows go through the str
 count what they allocate and write, and what a sample of them takes is scaled up.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
