@@ -41,7 +41,7 @@ CASES = {
     "twins": Case(COMMUTATIVE, words={"emit": "update", "retract": "gone"}),  # blind deletes, and events of equal time
     "every": Case(FOLDS, words={"emit": "update", "every": "1 minute", "id": "i", "retract": "gone"}),
 }
-SINKS = ("files", "directory", "sqlite")
+SINKS = ("files", "delta", "sqlite")
 # What each fault needs: how often tasks are tried, in how many executors.
 ALONE, RETRIED, CLUSTER = "local[2]", "local[2,4]", "local-cluster[2,1,1024]"
 FAULTS = {
@@ -182,7 +182,7 @@ def as_table(results: DataFrame, identity: list[str]) -> DataFrame:
 
 def sink_of(run: Run, folder: Path) -> Callable[[DataFrame, int], None]:
     revised = {} if run.emit != "final" else {"revision": None, "deleted": None}
-    if run.sink == "directory":
+    if run.sink == "delta":
         return upsert(str(folder / "target"), keys=["identity"], **revised)
     if run.sink == "sqlite":
         return upsert(str(folder / "target.sqlite"), table="results", keys=["identity"], **revised)
@@ -201,7 +201,7 @@ def rows_in(run: Run, folder: Path) -> list[Row]:
     if run.sink == "sqlite":
         with closing(sqlite3.connect(folder / "target.sqlite")) as connection:
             texts = [text for (text,) in connection.execute('SELECT "row" FROM results')]
-    elif run.sink == "directory":
+    elif run.sink == "delta":
         texts = upserted_table(folder / "target")["row"].to_pylist()
     else:
         texts = _latest(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sash.pipeline.run.quarantine import _Files, _TaskFile
 from sash.spark.durable import make_directory
-from sash.spark.upserts import manifest, parquet
 
 
 @pytest.fixture
@@ -32,12 +32,11 @@ def test_new_directories_are_synced_in_what_they_are_in(synced, tmp_path):
     assert (tmp_path / "a" / "b" / "c").is_dir()
 
 
-def test_the_files_of_a_dataset_are_synced_before_they_are_reported(synced, tmp_path):
-    """The file, its name, and the names of the directories made for it."""
-    root = tmp_path / "new" / "target"
-    manifest.prepare(root)
-    assert synced == [tmp_path, tmp_path / "new"]
-    rows = pa.RecordBatch.from_pydict({"part": ["p"], "x": [1]})
-    (written,) = parquet._write_parts(str(root), str(root / "data" / "7"), ["x"], iter([rows]))
-    file = root / written.column("path")[0].as_py()
-    assert synced[2:] == [root, root / "data", file, file.parent]
+def test_a_file_of_the_quarantine_is_synced_before_it_has_its_name(synced, tmp_path):
+    """The names of directories made for it, the file, and its name."""
+    file = _TaskFile(_Files(str(tmp_path / "aside"), "part", None))
+    file.write(pa.array(["late", None]), pa.array(["{}", "{}"]))
+    unfinished = file.unfinished
+    file.publish()
+    assert synced == [tmp_path, tmp_path / "aside", unfinished, file.path.parent]
+    assert file.path.exists() and not unfinished.exists()

@@ -12,16 +12,19 @@ def instant(hour):
     return datetime(2026, 1, 1, hour, 0, 0, hour, tzinfo=UTC)
 
 
-def random_batches(seed, count=4, rows=60):
-    """Return micro-batches with repeated identities, nulls among them, and some revisions out of order."""
+def random_batches(seed, count=4, rows=60, growing=False):
+    """Return micro-batches with repeated identities, nulls among them, and some revisions out of order.
+
+    Those of a query grow from one micro-batch to the next.
+    """
     rng = random.Random(seed)
-    for _ in range(count):
+    for number in range(count):
         batch = []
         for _ in range(rng.randrange(rows // 2, rows)):
             identity = rng.choice(["a", "b", "c", None]), instant(rng.randrange(3)), rng.choice([1, 2, 0, None])
             gone = rng.random() < 0.2
             # A revision is said once: its total follows from it.
-            revision = rng.randrange(1000) * 2 + gone
+            revision = (rng.randrange(1000) + 1000 * number * growing) * 2 + gone
             batch.append((*identity, None if gone else revision / 4, revision, gone))
         yield batch
 

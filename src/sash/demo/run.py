@@ -215,12 +215,6 @@ def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | Non
 
 def history_of(folder: Folder) -> "Table":
     """Return every revision of every result, from the current files of the results and those they replaced."""
-    from sash.spark.upserts import manifest
-
-    dataset = manifest.load(folder.results)
-    assert dataset is not None
-    names = [*(file.path for file in dataset.dead), *(file.path for file in dataset.files)]
-    paths = [folder.results / name for name in names]
-    table = summary.tables_of(paths)
+    table = summary.tables_of(list(folder.results.glob("*.parquet")))
     # A file that replaces another repeats its unchanged rows.
     return table.group_by(table.column_names, use_threads=False).aggregate([])

@@ -15,7 +15,8 @@ from sash.spark.aggregation import rolling
 from sash.spark.sessions import session
 from sash.spark.stream.inspect import inspect
 from sash.spark.stream.metrics import metrics
-from sash.spark.upserts.sink import read_upserted, upsert, upserted_files, upserted_table
+from sash.spark.upserts.reading import read_upserted, upserted_files, upserted_table
+from sash.spark.upserts.sink import upsert
 
 __all__ = [
     "inspect",

@@ -5,6 +5,8 @@ public.
 """
 
 from collections.abc import Iterable, Iterator
+from inspect import signature
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -178,3 +180,12 @@ def all_nullable(schema: spark.StructType) -> spark.StructType:
     for field in schema.fields:
         nullable.add(field.name, field.dataType, True)
     return nullable
+
+
+def utc_schema(schema: spark.StructType) -> pa.Schema:
+    """Return the Arrow schema of rows as Spark passes them to Python, with instants in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # The keyword is new in Spark 4.2; before, UTC was the default.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)

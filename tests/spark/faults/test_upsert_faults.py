@@ -1,17 +1,16 @@
-"""Upserts whose driver is killed: readers see whole generations only, and the next run completes them."""
+"""Upserts whose driver is killed: readers see whole micro-batches only, and the next run completes them."""
 
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import duckdb
 import pytest
+from deltalake import DeltaTable
 
 from sash.spark import upserted_files, upserted_table
-from sash.spark.upserts import manifest as manifests
 from support.upsert_rows import put_files
 
 MODULES = {"sqlite3": sqlite3, "duckdb": duckdb}
@@ -21,26 +20,26 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sash.spark import session, upsert
-from sash.spark.upserts import manifest as manifests
+from sash.spark.upserts import delta
 place, moment, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 spark = session("local[2]")
 def die():
     print("killed", moment, flush=True)
     os.killpg(0, signal.SIGKILL)
-commit, present = manifests.commit, []
-def dying(root, manifest):
-    if present == [at] and moment == "before the rename":
+commit, present = delta.DeltaUpsert._commit, []
+def dying(sink, write):
+    if present == [at] and moment == "before the commit":
         die()
-    commit(root, manifest)
-    if present == [at] and moment == "after the rename":
+    commit(sink, write)
+    if present == [at] and moment == "after the commit":
         die()
-manifests.commit = dying
+delta.DeltaUpsert._commit = dying
 names = {"keys": ["k"], "revision": "revision", "deleted": None}
-dataset, table = upsert(place / "t", buckets=2, **names), upsert(place / "t.sqlite", table="t", **names)
+lake, table = upsert(place / "t", **names), upsert(place / "t.sqlite", table="t", **names)
 def sink(rows, number):
     present[:] = [number]
     table(rows, number)
-    dataset(rows, number)
+    lake(rows, number)
 stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
 query = stream.groupBy("k").count().withColumnRenamed("count", "revision").writeStream.outputMode("update")
 query = query.foreachBatch(sink).trigger(availableNow=True).option("checkpointLocation", str(place / "checkpoint"))
@@ -50,7 +49,7 @@ print("finished", flush=True)
 
 
 def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path):
-    """Killed between files and rename, then between rename and Spark's commit: readers see whole generations only."""
+    """Killed before the commit of the table, then between it and Spark's: readers see whole micro-batches only."""
     put_files(tmp_path, [range(0, 40, number + 1) for number in range(3)])
 
     def run(moment, at):
@@ -64,17 +63,12 @@ def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path):
     def held():
         return {row["k"]: row["revision"] for row in upserted_table(tmp_path / "t").to_pylist()}
 
-    assert run("before the rename", 1) == (-signal.SIGKILL, "killed before the rename")
+    assert run("before the commit", 1) == (-signal.SIGKILL, "killed before the commit")
     assert held() == totals(1)
-    orphans = {str(path) for path in (tmp_path / "t" / "_data").rglob("*.parquet")} - set(
-        upserted_files(tmp_path / "t")
-    )
-    assert orphans
-    assert run("after the rename", 1) == (-signal.SIGKILL, "killed after the rename")
-    assert held() == totals(2)
-    assert not any(Path(orphan).exists() for orphan in orphans)
+    assert run("after the commit", 1) == (-signal.SIGKILL, "killed after the commit")
+    assert held() == totals(2) and len(upserted_files(tmp_path / "t")) == 1
     assert run("never", -1) == (0, "finished")
-    assert held() == totals(3) and manifests.load(tmp_path / "t").generation == 3
+    assert held() == totals(3) and DeltaTable(tmp_path / "t").version() == 3  # created, and one for each micro-batch
     with closing(sqlite3.connect(tmp_path / "t.sqlite")) as database:
         assert dict(database.execute("SELECT k, revision FROM t").fetchall()) == totals(3)
 
@@ -82,27 +76,20 @@ def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path):
 # No Spark: the second piece of a micro-batch's rows never comes, because its reader is killed in the transaction.
 KILLED_INSIDE = """
 import os, signal, sys
-from types import SimpleNamespace as Row
 import pyarrow as pa
 from pyspark.sql.types import StructType
 from sash.spark import upsert
-class Pieces:
-    def select(self, name):
-        return self
-    def toLocalIterator(self):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_batch(rows)
-        yield Row(piece=sink.getvalue().to_pybytes())
-        if sys.argv[2] == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-rows = pa.RecordBatch.from_pydict({"k": pa.array(range(int(sys.argv[3])), pa.int32())})
+def tables():
+    yield rows
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+rows = pa.table({"k": pa.array(range(int(sys.argv[3])), pa.int32())})
 names = {"table": "t", "keys": "k", "revision": None, "deleted": None}
 if sys.argv[5] == "target":
     sink = upsert(sys.argv[1], **names)
 else:
     sink = upsert(connect=lambda: __import__(sys.argv[5]).connect(sys.argv[1]), **names)
-sink._transact(StructType().add("k", "integer"), Pieces(), "query", int(sys.argv[4]))
+sink._transact(StructType().add("k", "integer"), tables(), "query", int(sys.argv[4]))
 """
 
 

@@ -10,6 +10,7 @@ from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.pipeline.config.aggregate_syntax import aggregate
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
+from sash.pipeline.config.rules import UPSERTS
 from sash.pipeline.config.toml_lines import Path
 
 try:
@@ -158,11 +159,16 @@ class Rolling(Part):
 class Sink(Part):
     """Where results go."""
 
-    format: str = Field(description='a Spark format, "console" or "upsert"')
+    format: str = Field(description='"upsert", "delta", "console" or a Spark format')
     path: str | None = None
     table: str | None = None
     mode: Literal["append", "overwrite", "error", "ignore"] = "append"
     options: Flat = {}
+
+    @property
+    def upserts(self) -> bool:
+        """Whether the latest revision of each result is kept."""
+        return self.format in UPSERTS
 
 
 class Cluster(Part):
@@ -199,7 +205,7 @@ class Pipeline(Part):
     def warnings(self) -> list[str]:
         """What works, but may not be meant: a sentence each, with the line of the key."""
         rolling, sink, said = self.rolling, self.sink, []
-        if sink.format == "upsert" and rolling.every is None and rolling.id is None and "keys" not in sink.options:
+        if sink.upserts and rolling.every is None and rolling.id is None and "keys" not in sink.options:
             same = ", ".join([*rolling.keys, rolling.time])
             said.append(
                 f"{self.origin.place(('rolling',))}: rolling.id: missing; rows with equal {same} are stored as one "

@@ -13,7 +13,8 @@ from sash.pipeline.config.errors import Mistake, unknown_key
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 STREAMS = ("streaming", "available-now")
-UPSERT_OPTIONS = ("buckets", "keep", "keys", "partition_by", "shared", "table", "wait")
+UPSERTS = ("upsert", "delta")
+UPSERT_OPTIONS = ("compact", "keys", "partition_by", "retain", "shared", "storage_options", "table", "wait")
 _SHARED = "a directory on a file system that all workers have mounted"
 _PATHS = (("checkpoint",), ("source", "path"), ("quarantine", "path"), ("sink", "path"))
 
@@ -30,7 +31,7 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("steps", place), "a step must have exactly one of `where` and `select`.")
     yield from _places(data)
     yield from _quarantine(_table(data, "quarantine"))
-    yield from _sink(_table(data, "sink"), _table(data, "rolling"))
+    yield from _sink(_table(data, "sink"), _table(data, "rolling"), mode)
 
 
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
@@ -81,19 +82,18 @@ def _quarantine(quarantine: dict[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("quarantine", "ahead_of"), "cannot be used without `ahead`.")
 
 
-def _sink(sink: dict[str, Any], rolling: dict[str, Any]) -> Iterator[Mistake]:
+def _sink(sink: dict[str, Any], rolling: dict[str, Any], mode: Any) -> Iterator[Mistake]:
     kind = sink.get("format")
     if kind == "table" and "table" not in sink:
         yield Mistake(("sink", "table"), "missing; expected the name of a table.")
-    if kind in (*FILES, "upsert") and "path" not in sink:
+    if kind in (*FILES, *UPSERTS) and "path" not in sink:
         yield Mistake(("sink", "path"), f"missing; format = {shown(kind)} needs a path to write to.")
-    if kind != "upsert":
+    if kind not in UPSERTS:
         return
-    if sink.get("mode", "append") != "append":
-        yield Mistake(
-            ("sink", "mode"),
-            f"must be omitted for an upsert, which merges rows, got {shown(sink['mode'])}; use a new path.",
-        )
+    allowed = ("append",) if mode in STREAMS else ("append", "overwrite")
+    if sink.get("mode", "append") not in allowed:
+        message = "must be omitted for an upsert, which merges rows; a batch can also overwrite them"
+        yield Mistake(("sink", "mode"), f"{message}, got {shown(sink['mode'])}.")
     options = sink.get("options")
     for name in options if isinstance(options, dict) else ():
         if name not in UPSERT_OPTIONS:

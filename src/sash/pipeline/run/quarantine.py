@@ -34,6 +34,7 @@ from sash.locations import local_path
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.checkpoint import Checkpoint
 from sash.spark.columns import column
+from sash.spark.durable import make_directory, sync
 from sash.spark.schema import all_nullable, require_passable
 from sash.spark.stream.packing import END
 
@@ -102,7 +103,7 @@ def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
 def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Return the results for an upsert without late rows; those are written to the quarantine's path, if any."""
     spec = pipeline.rolling.spec
-    if spec.late == "drop" or pipeline.sink.format != "upsert":
+    if spec.late == "drop" or not pipeline.sink.upserts:
         return results
     sizes = [name_of(window) for window in spec.windows]
     added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}
@@ -199,7 +200,7 @@ class _TaskFile:
             import pyarrow.parquet as pq
 
             self.files.require_shared()
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             self.writer = pq.ParquetWriter(self.unfinished, table.schema)
         self.writer.write_table(table)
 
@@ -208,7 +209,9 @@ class _TaskFile:
         if self.writer is not None:
             self.writer.close()
             self.writer = None
+            sync(self.unfinished)
             os.replace(self.unfinished, self.path)
+            sync(self.path.parent)
 
     def discard(self) -> None:
         """Remove an incomplete file."""

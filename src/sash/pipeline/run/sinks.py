@@ -42,7 +42,7 @@ def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, in
 
 def check(pipeline: Pipeline, results: DataFrame) -> None:
     """Raise an error for a sink that cannot be written, as far as it is known before anything runs."""
-    if pipeline.sink.format == "upsert":
+    if pipeline.sink.upserts:
         upsert_of(pipeline, results)
     elif pipeline.sink.format != "table" and not is_remote():
         _require_format(pipeline, results.sparkSession, results.isStreaming)
@@ -91,7 +91,7 @@ def start(pipeline: Pipeline, results: DataFrame, *, once: bool) -> StreamingQue
         writer = writer.trigger(availableNow=True)
     elif pipeline.trigger is not None:
         writer = writer.trigger(processingTime=_trigger(pipeline.trigger))
-    if sink.format == "upsert":
+    if sink.upserts:
         return writer.foreachBatch(upsert_of(pipeline, results)).start()
     writer = _configured(writer, pipeline)
     query: StreamingQuery = writer.toTable(sink.table) if sink.table is not None else writer.start()
@@ -101,8 +101,11 @@ def start(pipeline: Pipeline, results: DataFrame, *, once: bool) -> StreamingQue
 def write(pipeline: Pipeline, results: DataFrame) -> None:
     """Write the results of a batch."""
     sink = pipeline.sink
-    if sink.format == "upsert":
+    if sink.upserts:
         merge: Any = upsert_of(pipeline, results)
+        if sink.mode == "overwrite":
+            merge.overwrite(results)
+            return
         if "revision" in results.columns and not sink.options.get("shared") and merge.writers():
             message = "was written by a stream, whose revisions would win over those of a batch; use another path."
             raise pipeline.mistake(("sink", "path"), message)

@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
-from sash.inputs.arrow import pyarrow
-from sash.spark.columns import with_numbered_columns
+from sash.spark.durable import make_directory
+from sash.spark.upserts.collected import collected
+from sash.spark.upserts.definition import Definition
 from sash.spark.upserts.dialect import Transaction, identities, quoted
-from sash.spark.upserts.manifest import Definition
 from sash.spark.upserts.target import (
     Place,
     is_repetition,
-    query_id,
     require_columns,
     require_late_decided,
     require_own_query,
@@ -81,24 +81,32 @@ class DatabaseUpsert:
         """Merge a micro-batch into the table, in one transaction."""
         self.check(batch.schema)
         batch = without_late(batch, self.late)
-        pieces = with_numbered_columns(batch).mapInArrow(_pieces, "query string, piece binary").persist()
-        try:
-            # This runs the whole micro-batch, even one that was written before: the next one needs the state that it
-            # commits, and only a job over all rows commits it.
-            queries = pieces.select("query").collect()
-            if queries:
-                self._transact(batch.schema, pieces, queries[0].query, batch_id)
-        finally:
-            pieces.unpersist()
+        with collected(batch) as rows:
+            tables = (table for table in rows.tables if table.num_rows)
+            first = next(tables, None)
+            if first is not None:
+                self._transact(batch.schema, chain([first], tables), rows.query, batch_id)
 
-    def _transact(self, schema: StructType, pieces: DataFrame, query: str | None, batch_id: int) -> None:
+    def overwrite(self, rows: DataFrame) -> None:
+        """Replace all rows of the table, in one transaction."""
+        self.check(rows.schema)
+        rows = without_late(rows, self.late)
+        with collected(rows) as found:
+            self._transact(rows.schema, found.tables, None, 0, keep=False)
+
+    def _transact(
+        self, schema: StructType, tables: "Iterator[pa.Table]", query: str | None, batch_id: int, *, keep: bool = True
+    ) -> None:
         with closing(self._connect()) as connection:
             transaction = Transaction(connection, self.style)
             existing = {name for name in (*_MADE, self.table, self._rows) if transaction.has(name)}
             self._begin(transaction)
             try:
                 self._open(transaction, schema, existing)
-                self._merge(transaction, pieces, query, batch_id, schema.names)
+                if not keep:
+                    transaction.execute(f"DELETE FROM {quoted(self._rows)}")
+                    transaction.execute(f"DELETE FROM {_BATCHES} WHERE name = {transaction.marks(1)}", [self.table])
+                self._merge(transaction, tables, query, batch_id, schema.names)
                 transaction.commit()
             except BaseException:
                 transaction.rollback()
@@ -143,7 +151,7 @@ class DatabaseUpsert:
         if not found:
             self._create(transaction, schema, existing)
             return
-        require_same(self.definition, Definition.from_plain(json.loads(found[0][0])), self._place)
+        require_same(self.definition, Definition.from_json(found[0][0]), self._place)
         require_same_columns(StructType.fromJson(json.loads(found[0][1])), schema, self._place)
 
     def _create(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
@@ -159,7 +167,7 @@ class DatabaseUpsert:
         live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
         transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)})")
         transaction.execute(f"CREATE VIEW {view} AS SELECT {visible} FROM {rows}{live}")
-        row = [self.table, json.dumps(asdict(self.definition)), schema.json()]
+        row = [self.table, self.definition.to_json(), schema.json()]
         transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", row)
 
     @property
@@ -174,14 +182,18 @@ class DatabaseUpsert:
     # --- the rows ---------------------------------------------------------------------------------
 
     def _merge(
-        self, transaction: Transaction, pieces: DataFrame, query: str | None, batch_id: int, columns: list[str]
+        self,
+        transaction: Transaction,
+        tables: "Iterator[pa.Table]",
+        query: str | None,
+        batch_id: int,
+        columns: list[str],
     ) -> None:
         last = self._last(transaction)
         require_own_query(last, query, self.definition, self._place, self.shared)
         if is_repetition(last, query, batch_id, self._place):
             return
-        for row in pieces.select("piece").toLocalIterator():
-            table = pyarrow().ipc.open_stream(row.piece).read_all()
+        for table in tables:
             self._put(transaction, columns, self._latest(transaction, table, columns))
         if query is not None:
             transaction.execute(
@@ -240,20 +252,9 @@ class SqliteFile:
         """Return a connection, which waits for other writers."""
         import sqlite3
 
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         return sqlite3.connect(self.path, timeout=self.wait_seconds)
 
 
 def _or_least(revision: int | None) -> int:
     return _LEAST if revision is None else revision
-
-
-def _pieces(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Yield each Arrow batch as bytes in one row, so that rows reach the driver without becoming Python objects."""
-    pa, query = pyarrow(), query_id()
-    for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        piece = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-        yield pa.RecordBatch.from_pydict({"query": pa.array([query], pa.string()), "piece": piece})

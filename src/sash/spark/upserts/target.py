@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructType
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.spark.columns import column
-from sash.spark.upserts.manifest import Definition
+from sash.spark.upserts.definition import Definition
 
 LATE = "late"
 
@@ -24,12 +23,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.argument} {shown(self.name)}"
-
-
-def query_id() -> str | None:
-    """Return the id of the streaming query that the current task belongs to, or None."""
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 
 
 def require_own_query(
@@ -86,11 +79,11 @@ def require_late_decided(late: str | None, schema: StructType) -> None:
         )
 
 
-def require_same(definition: Definition, stored: Definition, target: Place, *, buckets: bool = True) -> None:
+def require_same(definition: Definition, stored: Definition, target: Place) -> None:
     """Raise ArgumentError for a definition other than the one that a target was created with."""
-    for name in ("keys", "revision", "deleted", "partition_by", "buckets"):
+    for name in ("keys", "revision", "deleted", "partition_by"):
         now, before = getattr(definition, name), getattr(stored, name)
-        if now != before and (name != "buckets" or buckets):
+        if now != before:
             raise ArgumentError(
                 f"{name} must be {shown(before)}, with which {shown(target.name)} was created, got {shown(now)}; "
                 f"or use a new {target.argument}.",

@@ -1,0 +1,77 @@
+"""The same merge on the executors, through Delta's own MERGE, in a session that has Delta Lake."""
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.utils import is_remote
+
+from sash.spark.columns import column
+from sash.spark.upserts import delta_table
+from sash.spark.upserts.collected import driver_query
+from sash.spark.upserts.definition import Definition
+from sash.spark.upserts.target import is_repetition
+
+if TYPE_CHECKING:
+    from sash.spark.upserts.delta import DeltaUpsert
+
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_APP, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_LEAST = "-9223372036854775808L"
+_RANK, _VIEW = "_sash_rank", "_sash_upserted"
+
+
+def is_enabled(spark: SparkSession) -> bool:
+    """Return whether a session has Delta Lake."""
+    return not is_remote() and _EXTENSION in str(spark.conf.get("spark.sql.extensions", ""))
+
+
+def latest(rows: DataFrame, definition: Definition) -> DataFrame:
+    """Return the latest row of each identity."""
+    order = [F.lit(0)] if definition.revision is None else [column(definition.revision).desc_nulls_last()]
+    window = Window.partitionBy(*map(column, definition.keys)).orderBy(*order)
+    ranked = rows.withColumn(_RANK, F.row_number().over(window))
+    return ranked.filter(F.col(_RANK) == 1).drop(_RANK)
+
+
+def merge(sink: "DeltaUpsert", batch: DataFrame, batch_id: int) -> None:
+    """Merge a micro-batch into the table of a sink."""
+    query, spark = driver_query(batch), batch.sparkSession
+    table = sink.open_for(batch.schema, query)
+    if is_repetition(sink.last_batches(table, query), query, batch_id, sink.place):
+        batch.write.format("noop").mode("append").save()  # the next one needs the state that it commits
+        return
+    latest(batch, sink.definition).createOrReplaceTempView(_VIEW)
+    names = [name for name in batch.columns if name != sink.definition.deleted]
+    try:
+        if query is not None:
+            spark.conf.set(_APP, delta_table.app_of(query))
+            spark.conf.set(_VERSION, str(batch_id))
+        spark.sql(statement(delta_table.uri_of(sink.location), names, sink.definition))
+    finally:
+        spark.conf.unset(_APP)
+        spark.conf.unset(_VERSION)
+        spark.catalog.dropTempView(_VIEW)
+
+
+def statement(uri: str, names: list[str], definition: Definition) -> str:
+    """Return the MERGE statement for rows in the view of a micro-batch."""
+    same = " AND ".join(f"target.{_quoted(name)} <=> source.{_quoted(name)}" for name in definition.keys)
+    newer, gone = "true", "false"
+    if definition.revision is not None:
+        sides = (f"coalesce({side}.{_quoted(definition.revision)}, {_LEAST})" for side in ("source", "target"))
+        newer = " >= ".join(sides)
+    if definition.deleted is not None:
+        gone = f"coalesce(source.{_quoted(definition.deleted)}, false)"
+    columns = [_quoted(name) for name in names]
+    return (
+        f"MERGE INTO delta.{_quoted(uri)} AS target USING {_VIEW} AS source ON {same} "
+        f"WHEN MATCHED AND {newer} AND {gone} THEN DELETE "
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in columns)} "
+        f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({', '.join(columns)}) "
+        f"VALUES ({', '.join(f'source.{name}' for name in columns)})"
+    )
+
+
+def _quoted(name: Any) -> str:
+    return "`" + str(name).replace("`", "``") + "`"
