@@ -6,10 +6,15 @@ triggers compared with frequent ones.
 
 import sys
 
-from benchmarks import spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger
+from benchmarks import spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger, spark_upsert
 from benchmarks.__main__ import print_claims
 
-_PARTS = {"streaming": spark_streaming.claims, "batch": spark_batch.claims, "late": spark_late.claims}
+_PARTS = {
+    "streaming": spark_streaming.claims,
+    "batch": spark_batch.claims,
+    "late": spark_late.claims,
+    "upsert": spark_upsert.claims,
+}
 _LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 
 

@@ -166,7 +166,7 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('"count()"', "1", '35: rolling.aggs.n: must be a call such as "sum(amount)", got 1.'),
         ('path = "out/results"', "", "38: sink.path: missing; format = 'upsert' needs a path to write to."),
         ('path = "out/results"', 'path = "x"\nmode = "overwrite"', "41: sink.mode: must be omitted for an upsert"),
-        ('path = "out/results"', 'path = "x"\noptions = {bucket = 1}', "41: sink.options.bucket: unknown key; did you"),
+        ('path = "out/results"', 'path = "x"\noptions = {tables = 1}', "41: sink.options.tables: unknown key; did you"),
         ('column = "total_1h"', "colum = 1", "49: view.colum: unknown key; did you mean `column`?"),
         ("[view]", "[origin]", "48: origin: unknown key; "),
     ],

@@ -179,7 +179,7 @@ def test_a_file_that_another_process_holds_is_said_to_be(spark, tmp_path):
         ({"target": "t"}, ArgumentError, "target must be omitted with connect, got 't'."),
         ({"wait": "1 s"}, ArgumentError, "wait must be omitted with connect, whose connections decide how long"),
         ({"table": None}, ArgumentError, "table must be the name of the table in the database, got None."),
-        ({"buckets": 2}, ArgumentError, "buckets must be omitted for a database, got 2."),
+        ({"compact": 2}, ArgumentError, "compact must be omitted for a database, got 2."),
         (
             {"paramstyle": "?"},
             ArgumentError,
