@@ -97,7 +97,7 @@ class DeltaUpsert:
                     self._merge_all(batch.schema, rows, batch_id)
                     return
         # Rows of one identity must not be in two pieces, each of which is merged on its own.
-        with collected(delta_spark.latest(batch, self.definition)) as rows:
+        with collected(self._in_order(batch)) as rows:
             if self._is_empty():
                 self._fill(batch.schema, rows, batch_id)
             else:
@@ -110,7 +110,7 @@ class DeltaUpsert:
         table = self._current()
         if table is not None:
             require_same(self.definition, delta_table.definition_of(table, self.location), self.place)
-        with collected(delta_spark.latest(rows, self.definition)) as found:
+        with collected(self._in_order(rows)) as found:
             self._fill(rows.schema, found, 0, mode="overwrite")
         if self.writers():
             delta_table.set_queries(self._opened_table(), [])  # whoever writes next begins with these rows
@@ -164,6 +164,9 @@ class DeltaUpsert:
         return spark.StructType([spark.StructField(one.name, one.dataType) for one in kept])
 
     # --- the rows ---------------------------------------------------------------------------------
+
+    def _in_order(self, rows: DataFrame) -> DataFrame:
+        return delta_spark.by_time(delta_spark.latest(rows, self.definition), self.definition)
 
     def _merge_all(self, schema: spark.StructType, rows: Collected, batch_id: int) -> None:
         tables = _joined(rows.tables, ROWS_AT_ONCE)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FILE_ROWS = 50_000  # of files that merges still change
 OLD_ROWS = 1_000_000  # of files that are joined
 _MANY = 20  # small files side by side that are worth a rewrite
-_RECENT = 4  # files at the end that are not joined
+_RECENT = 4  # files at the end that merges still change: they are split, and not joined
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,17 @@ def files_of(table: "DeltaTable", time: str) -> list[DataFile]:
 
 def regions(files: list[DataFile]) -> Iterator[tuple[list[DataFile], int]]:
     """Yield files to rewrite together, and how many rows each new file should have."""
-    for together in _overlapping(files):
+    groups = list(_overlapping(files))
+    for place, together in enumerate(groups):
         rows = sum(file.rows for file in together)
-        if (len(together) > 1 or rows > 2 * FILE_ROWS) and rows <= OLD_ROWS and _is_whole(together):
+        has_grown = rows > 2 * FILE_ROWS and place >= len(groups) - _RECENT
+        if (len(together) > 1 or has_grown) and rows <= OLD_ROWS and not any(file.nulls for file in together):
             yield together, FILE_ROWS
-    alone = [together[0] if len(together) == 1 else None for together in _overlapping(files)][:-_RECENT]
+    alone = [together[0] if len(together) == 1 else None for together in groups[:-_RECENT]]
     for small, group in groupby(alone, lambda file: file is not None and file.rows <= FILE_ROWS and not file.nulls):
         run = [file for file in group if file is not None]
         if small and len(run) >= _MANY:
             yield run[:_MANY], OLD_ROWS
-
-
-def _is_whole(files: list[DataFile]) -> bool:
-    return not any(file.nulls for file in files)
 
 
 def _overlapping(files: list[DataFile]) -> Iterator[list[DataFile]]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
 from sash.spark.columns import column
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _APP, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _LEAST = "-9223372036854775808L"
+_TIMES = (TimestampType, TimestampNTZType, DateType)
 _RANK, _VIEW = "_sash_rank", "_sash_upserted"
 
 
@@ -32,6 +34,13 @@ def latest(rows: DataFrame, definition: Definition) -> DataFrame:
     window = Window.partitionBy(*map(column, definition.keys)).orderBy(*order)
     ranked = rows.withColumn(_RANK, F.row_number().over(window))
     return ranked.filter(F.col(_RANK) == 1).drop(_RANK)
+
+
+def by_time(rows: DataFrame, definition: Definition) -> DataFrame:
+    """Return rows in the order of the first key that holds times, so that files and merges have few times each."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    time = next((name for name in definition.keys if isinstance(kinds[name], _TIMES)), None)
+    return rows if time is None else rows.orderBy(column(time))
 
 
 def merge(sink: "DeltaUpsert", batch: DataFrame, batch_id: int) -> None:
