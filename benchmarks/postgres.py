@@ -1,15 +1,14 @@
 """Upserts into PostgreSQL: COPY and one statement, against statements with parameters, on a server of their own.
 
-Each turn writes 20,000 rows of a text key, an instant, an id, three floats, two integers, a revision and `deleted`: first
-as new rows, then all of them again with a greater revision. Both ways take turns on one server, in tables of their own,
-from Arrow rows on the driver to the commit; Spark's part in a micro-batch is not measured. The tables must end up equal.
+Each turn writes 20,000 rows of a text key, an instant, an id, three floats, two integers, a revision and `deleted`:
+first as new rows, then all of them again with a greater revision. Both ways take turns on one server, in tables of their
+own, from Arrow rows on the driver to the commit; Spark's part in a micro-batch is not measured. The tables must be equal
+in the end. The time of a loaded machine depends on the load, so the CPU time of both processes is printed too.
 """
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -20,32 +19,16 @@ from pyspark.sql.types import StructType
 from sash.spark import upsert
 from sash.spark.upserts.dialect import Transaction
 from tests.support.postgres_server import running
+from tests.support.upsert_rows import Pieces
 
 Claim = tuple[str, float, float]
 
 ROWS, TURNS = 20_000, 7
 BOUND_PER_S = 50_000
-TYPES = dict(card="string", ts="timestamp", id="long", a="double", b="double", c="double", n="long", m="long")
-TYPES |= {"revision": "long", "deleted": "boolean"}
+TYPES = {"card": "string", "ts": "timestamp", "id": "long", **dict.fromkeys("abc", "double")}
+TYPES |= {**dict.fromkeys(("n", "m", "revision"), "long"), "deleted": "boolean"}
 KEYS = ["card", "ts", "id"]
 WAYS = {"copied": Transaction.copies, "by statements": lambda transaction: False}
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Rows as the driver gets them from Spark."""
-
-    rows: pa.Table
-
-    def select(self, name: str) -> "Pieces":
-        return self
-
-    def toLocalIterator(self) -> Iterator[Any]:
-        for batch in self.rows.to_batches(max_chunksize=10_000):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            yield SimpleNamespace(piece=sink.getvalue().to_pybytes())
 
 
 def claims() -> list[Claim]:

@@ -69,6 +69,21 @@ def spark() -> Iterator[Any]:
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A PostgreSQL server for all tests of a process."""
+    from support.postgres_server import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dsn(postgres: Any, request: pytest.FixtureRequest) -> str:
+    """A connection string whose tables are in a schema of the test's own."""
+    return str(postgres.schema(f"test_{abs(hash(request.node.nodeid)):x}"))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once per structure when it asks for `structure`, or for one narrowed to what it needs."""
     wanted = {

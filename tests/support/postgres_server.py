@@ -126,8 +126,12 @@ def _started(binaries: Path, folder: Path, user: str | None) -> tuple["subproces
         with server.log.open("wb") as log:
             process = subprocess.Popen(
                 [*command, *options],
-                **{"cwd": folder, "user": user, "start_new_session": True},
-                **{"stdin": subprocess.PIPE, "stdout": log, "stderr": log},
+                cwd=folder,
+                user=user,
+                start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
             )
         if _answers(server):
             return process, server
