@@ -6,10 +6,11 @@ triggers compared with frequent ones.
 
 import sys
 
-from benchmarks import spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger
+from benchmarks import postgres, spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger
 from benchmarks.__main__ import print_claims
 
 _PARTS = {"streaming": spark_streaming.claims, "batch": spark_batch.claims, "late": spark_late.claims}
+_PARTS |= {"postgres": postgres.claims}
 _LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 
 
