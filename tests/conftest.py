@@ -35,6 +35,7 @@ GROUPS = {
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
+    "tests/pipeline/run/test_postgresql.py": "spark",
     "tests/cli/": "cli",
 }
 

@@ -158,11 +158,16 @@ class Rolling(Part):
 class Sink(Part):
     """Where results go."""
 
-    format: str = Field(description='a Spark format, "console" or "upsert"')
+    format: str = Field(description='a Spark format, "console", "postgresql" or "upsert"')
     path: str | None = None
     table: str | None = None
     mode: Literal["append", "overwrite", "error", "ignore"] = "append"
     options: Flat = {}
+
+    @property
+    def upserts(self) -> bool:
+        """Whether the sink is an upsert: to a path, or to PostgreSQL."""
+        return self.format in ("upsert", "postgresql")
 
 
 class Cluster(Part):
@@ -199,7 +204,7 @@ class Pipeline(Part):
     def warnings(self) -> list[str]:
         """What works, but may not be meant: a sentence each, with the line of the key."""
         rolling, sink, said = self.rolling, self.sink, []
-        if sink.format == "upsert" and rolling.every is None and rolling.id is None and "keys" not in sink.options:
+        if sink.upserts and rolling.every is None and rolling.id is None and "keys" not in sink.options:
             same = ", ".join([*rolling.keys, rolling.time])
             said.append(
                 f"{self.origin.place(('rolling',))}: rolling.id: missing; rows with equal {same} are stored as one "

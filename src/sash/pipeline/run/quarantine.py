@@ -102,7 +102,7 @@ def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
 def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Return the results for an upsert without late rows; those are written to the quarantine's path, if any."""
     spec = pipeline.rolling.spec
-    if spec.late == "drop" or pipeline.sink.format != "upsert":
+    if spec.late == "drop" or not pipeline.sink.upserts:
         return results
     sizes = [name_of(window) for window in spec.windows]
     added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}

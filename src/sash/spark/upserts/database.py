@@ -109,6 +109,8 @@ class DatabaseUpsert:
     def _connect(self) -> Any:
         try:
             return self.connect()
+        except SashError:
+            raise
         except Exception as error:
             raise self._access_error(error) from error
 
