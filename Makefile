@@ -59,7 +59,7 @@ format: $(VENV)/.deps ## format Python and C++ in place
 bench: $(READY) ## print the benchmark tables, after verifying every answer: about 25 minutes; PARTS=late,lost runs some of them
 	$(PY) -m benchmarks $(if $(PARTS),--only $(PARTS))
 
-bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 15 minutes; PARTS=late runs one of them
+bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 16 minutes; PARTS=late runs one of them
 	$(PY) -m benchmarks.spark $(PARTS)
 
 figures: $(READY) ## redraw the paper's figures from a quick run and write experiments/figures/report.html: about two minutes

@@ -6,7 +6,7 @@ triggers compared with frequent ones.
 
 import sys
 
-from benchmarks import spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger, spark_upsert
+from benchmarks import postgres, spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger, spark_upsert
 from benchmarks.__main__ import print_claims
 
 _PARTS = {
@@ -14,6 +14,7 @@ _PARTS = {
     "batch": spark_batch.claims,
     "late": spark_late.claims,
     "upsert": spark_upsert.claims,
+    "postgres": postgres.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 

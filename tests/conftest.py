@@ -35,6 +35,7 @@ GROUPS = {
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
+    "tests/pipeline/run/test_postgresql.py": "spark",
     "tests/cli/": "cli",
 }
 
@@ -67,6 +68,21 @@ def spark() -> Iterator[Any]:
     running = session("local[2]", app="tests", **confs)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A PostgreSQL server for all tests of a process."""
+    from support.postgres_server import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dsn(postgres: Any, request: pytest.FixtureRequest) -> str:
+    """A connection string whose tables are in a schema of the test's own."""
+    return str(postgres.schema(f"test_{abs(hash(request.node.nodeid)):x}"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -5,6 +5,7 @@ session. It reads a folder with a `spec.json` per line, runs that stream until i
 line: `end`, or the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
 """
 
+import hashlib
 import json
 import os
 import random
@@ -15,9 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
@@ -41,7 +44,8 @@ CASES = {
     "twins": Case(COMMUTATIVE, words={"emit": "update", "retract": "gone"}),  # blind deletes, and events of equal time
     "every": Case(FOLDS, words={"emit": "update", "every": "1 minute", "id": "i", "retract": "gone"}),
 }
-SINKS = ("files", "delta", "sqlite")
+SINKS = ("files", "delta", "sqlite", "postgres")
+DSN = "SASH_FAULTS_DSN"  # the environment variable with the server of the campaign
 # What each fault needs: how often tasks are tried, in how many executors.
 ALONE, RETRIED, CLUSTER = "local[2]", "local[2,4]", "local-cluster[2,1,1024]"
 FAULTS = {
@@ -86,6 +90,11 @@ class Run:
     @property
     def name(self) -> str:
         return "-".join([*self.cell, str(self.seed)]).replace(" ", "_").replace(",", "")
+
+    @property
+    def table(self) -> str:
+        """The table in PostgreSQL, whose names are short."""
+        return f"run_{hashlib.sha256(self.name.encode()).hexdigest()[:16]}"
 
     @property
     def case(self) -> Case:
@@ -186,6 +195,9 @@ def sink_of(run: Run, folder: Path) -> Callable[[DataFrame, int], None]:
         return upsert(str(folder / "target"), keys=["identity"], **revised)
     if run.sink == "sqlite":
         return upsert(str(folder / "target.sqlite"), table="results", keys=["identity"], **revised)
+    if run.sink == "postgres":
+        connect = partial(psycopg.connect, os.environ[DSN])
+        return upsert(connect=connect, table=run.table, keys=["identity"], **revised)
 
     def write(results: DataFrame, batch: int) -> None:
         table = results.toArrow()
@@ -201,6 +213,9 @@ def rows_in(run: Run, folder: Path) -> list[Row]:
     if run.sink == "sqlite":
         with closing(sqlite3.connect(folder / "target.sqlite")) as connection:
             texts = [text for (text,) in connection.execute('SELECT "row" FROM results')]
+    elif run.sink == "postgres":
+        with closing(psycopg.connect(os.environ[DSN])) as connection:
+            texts = [text for (text,) in connection.execute(f'SELECT "row" FROM {run.table}')]
     elif run.sink == "delta":
         texts = upserted_table(folder / "target")["row"].to_pylist()
     else:

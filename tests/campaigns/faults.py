@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from campaigns.fault_run import CASES, FAULTS, SINKS, Run, rows_in
+from campaigns.fault_run import CASES, DSN, FAULTS, SINKS, Run, rows_in
+from support import postgres_server
 from support.spark_streams import Row
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -235,6 +236,16 @@ class Campaign:
             self._seeds[cell] += 1
             return Run(*cell, self._seeds[cell], **self.control)
 
+    def run(self, jobs: int) -> None:
+        """Work in some threads, with a PostgreSQL server for their drivers."""
+        with postgres_server.running() as server:
+            os.environ[DSN] = server.dsn
+            threads = [threading.Thread(target=self.work, args=(str(number),)) for number in range(jobs)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
     def work(self, name: str) -> None:
         drivers = Drivers(self.folder / f"driver-{name}.log")
         while time.monotonic() < self.until:
@@ -319,11 +330,7 @@ def main() -> None:
     control = {"checked": not chosen.ignore_nonces, "mended": not chosen.unordered}
     campaign = Campaign(chosen.folder.absolute(), 60 * chosen.minutes, cells, control)
     if not chosen.report:
-        threads = [threading.Thread(target=campaign.work, args=(str(i),)) for i in range(chosen.jobs)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        campaign.run(chosen.jobs)
     text = report(campaign.done)
     (campaign.folder / "report.md").write_text(text + "\n")
     print(text)

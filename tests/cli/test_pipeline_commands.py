@@ -151,9 +151,13 @@ def test_check_shows_the_steps_the_columns_and_the_state(here):
 def test_check_refuses_sinks_that_cannot_be_written_and_warns_of_merged_events(here):
     """What `run` would only find after it has started Spark, or would do without a word."""
     (here / "pipeline.toml").write_text(PAYMENTS)
-    unknown = command("check", "--set", "sink.format=postgres", "--set", "sink.options={}")
+    misspelled = command("check", "--set", "sink.format=postgres", "--set", "sink.options={}")
+    assert misspelled.exit_code == 2
+    assert "sink.format: must be 'postgresql', got 'postgres'." in misspelled.output
+    unknown = command("check", "--set", "sink.format=upsrt", "--set", "sink.options={}")
     assert unknown.exit_code == 2
-    assert "sink.format: Failed to find the data source: postgres" in unknown.output
+    assert "sink.format: Failed to find the data source: upsrt" in unknown.output
+    assert 'Accepted are "upsert", "postgresql", "console", "table", "avro", ' in unknown.output
     batch_only = command("check", "--set", "sink.format=jdbc", "--set", "sink.options={}")
     assert batch_only.exit_code == 2
     assert "sink.format: must be a format that Spark can write a stream to, got 'jdbc'" in batch_only.output

@@ -7,13 +7,14 @@ import sys
 from contextlib import closing
 
 import duckdb
+import psycopg
 import pytest
 from deltalake import DeltaTable
 
 from sash.spark import upserted_files, upserted_table
 from support.upsert_rows import put_files
 
-MODULES = {"sqlite3": sqlite3, "duckdb": duckdb}
+MODULES = {"sqlite3": sqlite3, "duckdb": duckdb, "psycopg": psycopg}
 
 # Each run kills itself and its JVM at a moment of micro-batch `at`; the next resumes from the checkpoint.
 KILLED = """
@@ -94,9 +95,9 @@ sink._transact(StructType().add("k", "integer"), tables(), "query", int(sys.argv
 
 
 @pytest.mark.parametrize("by", ["target", *MODULES])
-def test_a_driver_killed_in_a_transaction_leaves_the_table_as_it_was(tmp_path, by):
+def test_a_driver_killed_in_a_transaction_leaves_the_table_as_it_was(tmp_path, request, by):
     """By a path or a connection, neither the rows nor the micro-batch's number are there until both are."""
-    path = str(tmp_path / "results.db")
+    path = request.getfixturevalue("postgres_dsn") if by == "psycopg" else str(tmp_path / "results.db")
 
     def run(fate, count, batch):
         command = [sys.executable, "-c", KILLED_INSIDE, path, fate, str(count), str(batch), by]

@@ -1,4 +1,4 @@
-"""The upsert sink through a DB-API connection: SQLite and DuckDB give what the datasets give, killed or repeated."""
+"""The upsert sink through a DB-API connection: every database gives what the datasets give, killed or repeated."""
 
 import sqlite3
 import subprocess
@@ -9,6 +9,7 @@ from decimal import Decimal
 from functools import partial
 
 import duckdb
+import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 
@@ -21,9 +22,11 @@ from support.upsert_rows import COUNTS, KEYS, SCHEMA, counts, live, merged, put_
 MODULES = {"sqlite3": sqlite3, "duckdb": duckdb}
 
 
-@pytest.fixture(params=MODULES)
+@pytest.fixture(params=[*MODULES, "psycopg"])
 def connect(request, tmp_path):
     """A function that gives connections to a database of the test's own."""
+    if request.param == "psycopg":
+        return partial(psycopg.connect, request.getfixturevalue("postgres_dsn"), autocommit=True)
     return partial(MODULES[request.param].connect, str(tmp_path / "results"))
 
 

@@ -159,7 +159,7 @@ class Rolling(Part):
 class Sink(Part):
     """Where results go."""
 
-    format: str = Field(description='"upsert", "delta", "console" or a Spark format')
+    format: str = Field(description='"upsert", "delta", "postgresql", "console" or a Spark format')
     path: str | None = None
     table: str | None = None
     mode: Literal["append", "overwrite", "error", "ignore"] = "append"

@@ -4,6 +4,7 @@ They are checked on the data as TOML has it, so that these mistakes are reported
 Values of a wrong type are skipped here.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,12 @@ from sash.pipeline.config.errors import Mistake, unknown_key
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 STREAMS = ("streaming", "available-now")
-UPSERTS = ("upsert", "delta")
+TO_PATHS = ("upsert", "delta")
+UPSERTS = (*TO_PATHS, "postgresql")
 UPSERT_OPTIONS = ("compact", "keys", "partition_by", "retain", "shared", "storage_options", "table", "wait")
+POSTGRESQL_OPTIONS = ("dsn", "dsn_env", "keys", "shared")
+# In a DSN of both forms: `password=secret`, and `postgresql://user:secret@host`.
+_PASSWORD = re.compile(r"password\s*=|://[^/?#]*:[^@/?#]*@")
 _SHARED = "a directory on a file system that all workers have mounted"
 _PATHS = (("checkpoint",), ("source", "path"), ("quarantine", "path"), ("sink", "path"))
 
@@ -32,6 +37,7 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
     yield from _places(data)
     yield from _quarantine(_table(data, "quarantine"))
     yield from _sink(_table(data, "sink"), _table(data, "rolling"), mode)
+    yield from _postgresql_sink(_table(data, "sink"))
 
 
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
@@ -86,17 +92,59 @@ def _sink(sink: dict[str, Any], rolling: dict[str, Any], mode: Any) -> Iterator[
     kind = sink.get("format")
     if kind == "table" and "table" not in sink:
         yield Mistake(("sink", "table"), "missing; expected the name of a table.")
-    if kind in (*FILES, *UPSERTS) and "path" not in sink:
+    if kind in (*FILES, *TO_PATHS) and "path" not in sink:
         yield Mistake(("sink", "path"), f"missing; format = {shown(kind)} needs a path to write to.")
-    if kind not in UPSERTS:
+    if kind in UPSERTS:
+        yield from _upsert_mode(sink, mode)
+    if kind not in TO_PATHS:
         return
-    allowed = ("append",) if mode in STREAMS else ("append", "overwrite")
-    if sink.get("mode", "append") not in allowed:
-        message = "must be omitted for an upsert, which merges rows; a batch can also overwrite them"
-        yield Mistake(("sink", "mode"), f"{message}, got {shown(sink['mode'])}.")
     options = sink.get("options")
     for name in options if isinstance(options, dict) else ():
         if name not in UPSERT_OPTIONS:
             yield Mistake(("sink", "options", name), unknown_key(name, UPSERT_OPTIONS))
     if not rolling.get("keys") and "every" not in rolling and "time" not in rolling:
         yield Mistake(("sink", "format"), "an upsert needs columns that identify a row; set `rolling.keys`.")
+
+
+def _upsert_mode(sink: dict[str, Any], mode: Any) -> Iterator[Mistake]:
+    allowed = ("append",) if mode in STREAMS else ("append", "overwrite")
+    if sink.get("mode", "append") not in allowed:
+        message = "must be omitted for an upsert, which merges rows; a batch can also overwrite them"
+        yield Mistake(("sink", "mode"), f"{message}, got {shown(sink['mode'])}.")
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+def _postgresql_sink(sink: dict[str, Any]) -> Iterator[Mistake]:
+    if sink.get("format") == "postgres":
+        yield Mistake(("sink", "format"), "must be 'postgresql', got 'postgres'.")
+    if sink.get("format") != "postgresql":
+        return
+    if "table" not in sink:
+        yield Mistake(("sink", "table"), 'missing; format = "postgresql" needs the name of the table to write.')
+    if "path" in sink:
+        message = (
+            'cannot be combined with format = "postgresql"; name the server in `options.dsn` or `options.dsn_env`.'
+        )
+        yield Mistake(("sink", "path"), message)
+    options = sink.get("options")
+    yield from _postgresql_options(options if isinstance(options, dict) else {})
+
+
+def _postgresql_options(options: dict[str, Any]) -> Iterator[Mistake]:
+    for name in options:
+        if name not in POSTGRESQL_OPTIONS:
+            yield Mistake(("sink", "options", name), unknown_key(name, POSTGRESQL_OPTIONS))
+    if "dsn" in options and "dsn_env" in options:
+        yield Mistake(("sink", "options", "dsn"), "cannot be combined with `dsn_env`; remove one of them.")
+    for name in ("dsn", "dsn_env"):
+        if not isinstance(options.get(name, ""), str):
+            yield Mistake(("sink", "options", name), f"must be a string, got {shown(options[name])}.")
+    dsn = options.get("dsn")
+    if isinstance(dsn, str) and _PASSWORD.search(dsn):
+        yield Mistake(
+            ("sink", "options", "dsn"),
+            "must not hold a password; use PGPASSWORD or ~/.pgpass, or name in `dsn_env` the environment variable that "
+            "holds the DSN.",
+        )

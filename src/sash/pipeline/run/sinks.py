@@ -8,8 +8,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from sash.durations import nanoseconds
-from sash.errors import SashError, shown
+from sash.errors import SashError, UnsupportedError, shown
 from sash.pipeline.config.read import Pipeline, PipelineFileError
+from sash.pipeline.config.rules import FILES, TO_PATHS
+from sash.pipeline.run import postgresql
 from sash.pipeline.run.dataframes import absolute, text_of
 from sash.pipeline.run.error_text import cause_of
 from sash.spark import upsert
@@ -24,12 +26,10 @@ _STREAMED = (
 
 def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, int], None]:
     """Return the function that merges results into the target, or raise an error for its options."""
-    columns, options = results.columns, dict(pipeline.sink.options)
-    options.setdefault("keys", identity(pipeline))
+    columns = results.columns
     try:
         merge = upsert(
-            str(pipeline.sink.path),
-            **options,
+            **{"keys": identity(pipeline), **_target(pipeline)},
             revision="revision" if "revision" in columns else None,
             deleted="deleted" if "deleted" in columns else None,
             late="keep",  # the quarantine has taken those of `rolling`; any other column of the name is the user's
@@ -38,6 +38,15 @@ def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, in
     except SashError as error:
         raise _mistake(pipeline, error) from error
     return merge
+
+
+def _target(pipeline: Pipeline) -> dict[str, Any]:
+    """Return the arguments of `upsert` that say where the results go, and its options."""
+    sink = pipeline.sink
+    if sink.format in TO_PATHS:
+        return {"target": str(sink.path), **sink.options}
+    own = {name: value for name, value in sink.options.items() if name not in ("dsn", "dsn_env")}
+    return {"connect": postgresql.connect_of(pipeline), "table": sink.table, **own}
 
 
 def check(pipeline: Pipeline, results: DataFrame) -> None:
@@ -56,7 +65,9 @@ def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
     try:
         source = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, state.conf())
     except Exception as error:
-        raise pipeline.mistake(("sink", "format"), cause_of(error)) from error
+        own = ", ".join(f'"{name}"' for name in ("upsert", "delta", "postgresql", "console", "table", *FILES))
+        message = f"{cause_of(error)} Accepted are {own}, and the name of any other data source that Spark has."
+        raise pipeline.mistake(("sink", "format"), message) from error
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     if streaming and not any(loader.loadClass(kind).isAssignableFrom(source) for kind in _STREAMED):
         message = f'must be a format that Spark can write a stream to, got {shown(name)}; or use mode = "batch".'
@@ -68,10 +79,17 @@ def _mistake(pipeline: Pipeline, error: SashError) -> PipelineFileError:
     argument = error.argument
     if argument is not None and argument in pipeline.sink.options:
         return pipeline.mistake(("sink", "options", argument), str(error))
-    if argument == "table":
+    if isinstance(error, UnsupportedError) and pipeline.sink.format == "postgresql":
+        return pipeline.mistake(("sink", "format"), str(error))
+    if argument == "table" and pipeline.sink.format in TO_PATHS:
         message = 'a database file needs a table for the results, as in options = { table = "results" }.'
         return pipeline.mistake(("sink", "path"), message)
-    return pipeline.mistake(("sink", "path"), str(error))
+    return pipeline.mistake(("sink", _place(pipeline)), str(error))
+
+
+def _place(pipeline: Pipeline) -> str:
+    """Return the key that names the target of an upsert."""
+    return "path" if pipeline.sink.format in TO_PATHS else "table"
 
 
 def identity(pipeline: Pipeline) -> list[str]:
@@ -107,8 +125,9 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
             merge.overwrite(results)
             return
         if "revision" in results.columns and not sink.options.get("shared") and merge.writers():
-            message = "was written by a stream, whose revisions would win over those of a batch; use another path."
-            raise pipeline.mistake(("sink", "path"), message)
+            place = _place(pipeline)
+            message = f"was written by a stream, whose revisions would win over those of a batch; use another {place}."
+            raise pipeline.mistake(("sink", place), message)
         merge(results, 0)
         return
     writer = _configured(results.write, pipeline).mode(sink.mode)

@@ -23,7 +23,9 @@ from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
 from sash.spark.durable import make_directory
 from sash.spark.upserts.collected import collected
 from sash.spark.upserts.definition import Definition
-from sash.spark.upserts.dialect import Transaction, identities, quoted
+from sash.spark.upserts.dialect import Transaction, quoted
+from sash.spark.upserts.postgres import CopyWriter, refusal
+from sash.spark.upserts.rows import IDENTITY, RowsTable, StatementWriter
 from sash.spark.upserts.target import (
     Place,
     is_repetition,
@@ -38,13 +40,11 @@ from sash.spark.upserts.target import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TABLES, _BATCHES, _IDENTITY = "_sash_tables", "_sash_batches", "_sash_identity"
+_TABLES, _BATCHES, _ROWS = "_sash_tables", "_sash_batches", "__rows"
 _MADE = {
     _TABLES: "name TEXT PRIMARY KEY, definition TEXT, columns TEXT",
     _BATCHES: "name TEXT, query TEXT, batch BIGINT, PRIMARY KEY (name, query)",
 }
-_ROWS_AT_ONCE = 500
-_LEAST = -(2**63)
 _LOCKED = re.compile("is locked|set lock|obtain lock")
 
 
@@ -64,11 +64,11 @@ class DatabaseUpsert:
         """Raise for rows that lack a column or have one of an unsupported type, before a query starts."""
         require_columns(self.definition, schema)
         require_late_decided(self.late, schema)
-        if _IDENTITY in schema.names:
+        if IDENTITY in schema.names:
             raise ArgumentError(
-                f"The rows must not have a column {_IDENTITY}, which upserts reserve; drop it.",
+                f"The rows must not have a column {IDENTITY}, which upserts reserve; drop it.",
                 argument="keys",
-                column=_IDENTITY,
+                column=IDENTITY,
             )
 
     def writers(self) -> set[str]:
@@ -108,13 +108,17 @@ class DatabaseUpsert:
                     transaction.execute(f"DELETE FROM {_BATCHES} WHERE name = {transaction.marks(1)}", [self.table])
                 self._merge(transaction, tables, query, batch_id, schema.names)
                 transaction.commit()
-            except BaseException:
+            except BaseException as error:
                 transaction.rollback()
-                raise
+                if (refused := refusal(error, self.table)) is None:
+                    raise
+                raise refused from error
 
     def _connect(self) -> Any:
         try:
             return self.connect()
+        except SashError:
+            raise
         except Exception as error:
             raise self._access_error(error) from error
 
@@ -142,6 +146,8 @@ class DatabaseUpsert:
 
     def _open(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
         """Lock the table, and create it or check that it has the same definition and columns."""
+        if len(existing) < len(_MADE) + 2:
+            transaction.lock_creation()
         for name, columns in _MADE.items():
             if name not in existing:  # the user may not have the right to create tables
                 transaction.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
@@ -161,7 +167,8 @@ class DatabaseUpsert:
                 argument="table",
             )
         rows, view, flag = quoted(self._rows), quoted(self.table), self.definition.deleted
-        columns = [f"{_IDENTITY} TEXT PRIMARY KEY"]
+        self._require_short_names(transaction, schema)
+        columns = [f"{IDENTITY} {transaction.dialect.identity} PRIMARY KEY"]
         columns += [f"{quoted(field.name)} {transaction.dialect.type_of(field.dataType)}" for field in schema]
         visible = ", ".join(quoted(name) for name in schema.names if name != flag)
         live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
@@ -170,6 +177,17 @@ class DatabaseUpsert:
         row = [self.table, self.definition.to_json(), schema.json()]
         transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", row)
 
+    def _require_short_names(self, transaction: Transaction, schema: StructType) -> None:
+        """Raise for names that the database would cut off, after which two of them may be equal."""
+        longest = transaction.dialect.longest_name
+        for name in [self._rows, *schema.names]:
+            if longest is not None and len(name.encode()) > longest:
+                what = f"table and its suffix {_ROWS}" if name == self._rows else "names of columns"
+                raise ArgumentError(
+                    f"{what} must have at most {longest} bytes in {transaction.dialect.name}, got {shown(name)}.",
+                    argument="table",
+                )
+
     @property
     def _place(self) -> Place:
         """Return the argument that named the table, and its value."""
@@ -177,7 +195,7 @@ class DatabaseUpsert:
 
     @property
     def _rows(self) -> str:
-        return f"{self.table}__rows"
+        return f"{self.table}{_ROWS}"
 
     # --- the rows ---------------------------------------------------------------------------------
 
@@ -193,8 +211,11 @@ class DatabaseUpsert:
         require_own_query(last, query, self.definition, self._place, self.shared)
         if is_repetition(last, query, batch_id, self._place):
             return
+        target = RowsTable(self._rows, columns, self.definition)
+        writer = CopyWriter(transaction, target) if transaction.copies() else StatementWriter(transaction, target)
         for table in tables:
-            self._put(transaction, columns, self._latest(transaction, table, columns))
+            writer.add(table)
+        writer.finish()
         if query is not None:
             transaction.execute(
                 f"INSERT INTO {_BATCHES} VALUES {transaction.marks(3)} "
@@ -206,39 +227,6 @@ class DatabaseUpsert:
         """Return the last micro-batch of each query that has written to the table."""
         mine = f"WHERE name = {transaction.marks(1)}"
         return dict(transaction.rows(f"SELECT query, batch FROM {_BATCHES} {mine}", [self.table]))
-
-    def _latest(self, transaction: Transaction, table: "pa.Table", columns: list[str]) -> list[tuple[Any, ...]]:
-        """Return the latest row of each identity, because a statement must not write a row twice."""
-        names = identities([table.column(columns.index(key)) for key in self.definition.keys])
-        values = [transaction.dialect.values(column) for column in table.columns]
-        revision = self.definition.revision
-        place = None if revision is None else columns.index(revision) + 1
-        latest: dict[str, tuple[Any, ...]] = {}
-        for row in zip(names, *values, strict=True):
-            previous = latest.get(row[0])
-            if previous is None or place is None or _or_least(row[place]) >= _or_least(previous[place]):
-                latest[row[0]] = row
-        return list(latest.values())
-
-    def _put(self, transaction: Transaction, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-        width = len(columns) + 1
-        # Many rows per statement: DuckDB takes as long for one row as for a hundred, and so does a remote database.
-        many = max(1, min(_ROWS_AT_ONCE, transaction.dialect.most_parameters // width))
-        for start in range(0, len(rows), many):
-            part = rows[start : start + many]
-            statement = self._statement(transaction, columns, transaction.marks(width, len(part)))
-            transaction.execute(statement, [value for row in part for value in row])
-
-    def _statement(self, transaction: Transaction, columns: list[str], marks: str) -> str:
-        names, rows = [transaction.named(name) for name in columns], transaction.named(self._rows)
-        newer = ""
-        if self.definition.revision is not None:
-            revision = transaction.named(self.definition.revision)
-            newer = f" WHERE coalesce(excluded.{revision}, {_LEAST}) >= coalesce({rows}.{revision}, {_LEAST})"
-        return (
-            f"INSERT INTO {rows} ({', '.join([_IDENTITY, *names])}) VALUES {marks} "
-            f"ON CONFLICT ({_IDENTITY}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}{newer}"
-        )
 
 
 @dataclass(frozen=True)
@@ -254,7 +242,3 @@ class SqliteFile:
 
         make_directory(self.path.parent)
         return sqlite3.connect(self.path, timeout=self.wait_seconds)
-
-
-def _or_least(revision: int | None) -> int:
-    return _LEAST if revision is None else revision

@@ -2,26 +2,23 @@
 
 All of them support `INSERT … ON CONFLICT … DO UPDATE` and transactions that include CREATE TABLE. SQLite has few types:
 instants are text in UTC with microseconds, dates and decimals are text, and NaN becomes null. Everywhere else columns
-have the types of the SQL standard. Nested values are JSON in both.
+have the types of the SQL standard. Nested values are JSON in both. PostgreSQL also copies rows, which is faster.
 """
 
-import hashlib
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType, DecimalType
 
 from sash.errors import ArgumentError, KindError, UnsupportedError, shown
-from sash.inputs.arrow import pyarrow
+from sash.spark.upserts.values import plain_values, typed_values
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    ArrowColumn: TypeAlias = pa.Array | pa.ChunkedArray
+    from sash.spark.upserts.values import ArrowColumn
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _OF_SQLITE = {**dict.fromkeys((*_NUMBERS, "boolean"), "INTEGER"), "float": "REAL", "double": "REAL", "binary": "BLOB"}
@@ -34,7 +31,7 @@ _NAMES = {"named": ":p{}", "pyformat": "%(p{})s"}
 STYLES = (*_POSITIONS, *_NAMES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """A kind of database; `begin` is None if a DB-API connection begins transactions implicitly."""
 
@@ -42,6 +39,8 @@ class Dialect:
     types: dict[str, str]
     begin: str | None
     most_parameters: int  # of one statement
+    identity: str = "TEXT"  # the type of identities
+    longest_name: int | None = None  # in bytes
 
     def type_of(self, kind: DataType) -> str:
         """Return the SQL type for a Spark type."""
@@ -58,10 +57,16 @@ class Dialect:
 # it writes.
 _SQLITE = Dialect("SQLite", _OF_SQLITE, "BEGIN IMMEDIATE", 900)
 _DUCKDB = Dialect("DuckDB", _STANDARD, "BEGIN TRANSACTION", 30_000)
+# Identities are compared by their bytes, which is faster than in the order of a language.
+_POSTGRES = Dialect("PostgreSQL", _STANDARD, None, 30_000, 'TEXT COLLATE "C"', 63)
 _OTHER = Dialect("SQL", _STANDARD, None, 30_000)
-_BY_MODULE = dict.fromkeys(("sqlite3", "pysqlite3", "sqlcipher3"), _SQLITE) | dict.fromkeys(
-    ("duckdb", "_duckdb"), _DUCKDB
-)
+_MODULES = {
+    _SQLITE: ("sqlite3", "pysqlite3", "sqlcipher3"),
+    _DUCKDB: ("duckdb", "_duckdb"),
+    _POSTGRES: ("psycopg", "psycopg2"),
+}
+_BY_MODULE = {module: dialect for dialect, modules in _MODULES.items() for module in modules}
+_CREATING = 7_356_431_201  # the advisory lock of writers that create tables
 
 
 class Transaction:
@@ -121,6 +126,26 @@ class Transaction:
             self.rollback()
         return True
 
+    def copies(self) -> bool:
+        """Return whether rows can be copied: by the drivers of PostgreSQL, where temporary tables are allowed."""
+        # CockroachDB speaks PostgreSQL's protocol, but has temporary tables only as an experiment.
+        if self.dialect is not _POSTGRES or self._connection.info.parameter_status("crdb_version"):
+            return False
+        return bool(self.rows("SELECT has_database_privilege(current_database(), 'TEMP')")[0][0])
+
+    def copy(self, statement: str, data: memoryview) -> None:
+        """Run a COPY of PostgreSQL that reads data."""
+        if hasattr(self._cursor, "copy"):
+            with self._cursor.copy(statement) as copy:
+                copy.write(data)
+        else:  # psycopg 2
+            self._cursor.copy_expert(statement, BytesIO(data))
+
+    def lock_creation(self) -> None:
+        """Wait for others that create tables: in PostgreSQL even `CREATE TABLE IF NOT EXISTS` fails beside another."""
+        if self.dialect is _POSTGRES:
+            self.execute(f"SELECT pg_advisory_xact_lock({_CREATING})")
+
     def commit(self) -> None:
         """Commit the transaction."""
         self._connection.commit()
@@ -174,37 +199,3 @@ def _style_of(modules: list[str]) -> str:
         f"paramstyle must be one of {', '.join(STYLES)}, because the module {modules[0]} of the connection has none.",
         argument="paramstyle",
     )
-
-
-def plain_values(column: "ArrowColumn") -> list[Any]:
-    """Return the values of an Arrow column as numbers, text and bytes."""
-    import pyarrow.compute as pc
-
-    pa, kind = pyarrow(), column.type
-    if pa.types.is_timestamp(kind):
-        wanted = pa.timestamp("us", tz="UTC" if kind.tz else None)
-        return list(pc.strftime(column.cast(wanted), "%Y-%m-%d %H:%M:%S").to_pylist())
-    if pa.types.is_date(kind) or pa.types.is_decimal(kind):
-        return list(column.cast(pa.string()).to_pylist())
-    return typed_values(column)
-
-
-def typed_values(column: "ArrowColumn") -> list[Any]:
-    """Return the values of an Arrow column as Python objects, and types that SQL does not have as text."""
-    pa, values = pyarrow(), list(column.to_pylist())
-    if pa.types.is_nested(column.type):
-        return [None if value is None else json.dumps(value, default=str) for value in values]
-    if pa.types.is_duration(column.type):
-        return [None if value is None else str(value) for value in values]
-    return values
-
-
-def identities(columns: "list[ArrowColumn]") -> list[str]:
-    """Return the keys of each row as one text, because in a unique index no null equals another."""
-    rows = zip(*[plain_values(column) for column in columns], strict=True)
-    return [_short(json.dumps(row, separators=(",", ":"), default=bytes.hex)) for row in rows]
-
-
-def _short(text: str) -> str:
-    """Return a text short enough for an index in every database; PostgreSQL allows 2,700 bytes."""
-    return text if len(text) <= 1000 else f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
