@@ -34,6 +34,8 @@ GROUPS = {
     "tests/spark/faults/": "faults",
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
+    "tests/pipeline/run/test_kafka.py": "kafka",
+    "tests/pipeline/run/test_kafka_parts.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
     "tests/cli/": "cli",
 }

@@ -114,7 +114,7 @@ class Broker:
     def create(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic unless it exists."""
         from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.cimpl import NewTopic
 
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin = self.admin()  # referenced until the answer is there

@@ -1,7 +1,7 @@
 """Jars from Maven's repositories: Spark's Kafka connector by name, and files that the Ivy in Spark resolves.
 
-Spark itself resolves what `spark.jars.packages` names. `fetched` is for jars that are not for Spark's own class path: it
-runs the same Ivy with its default settings, so a mirror that those name (~/.ivy2, ~/.m2) is used here too.
+Spark itself resolves what `spark.jars.packages` names. `fetched` is for jars that are not for Spark's own class path.
+It runs the same Ivy, with Ivy's default settings.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark import __version__
 from pyspark.find_spark_home import _find_spark_home
@@ -41,13 +42,13 @@ def kafka_connector(version: str = __version__) -> str:
     return f"org.apache.spark:{_CONNECTOR}:{version}"
 
 
-def with_kafka_connector(confs: dict[str, str]) -> dict[str, str]:
+def with_kafka_connector(confs: dict[str, Any]) -> dict[str, Any]:
     """Return Spark settings that also load the Kafka connector, unchanged where they or Spark's folder have one.
 
     >>> with_kafka_connector({"spark.jars": "jars/spark-sql-kafka-0-10_2.13-4.2.0.jar"})
     {'spark.jars': 'jars/spark-sql-kafka-0-10_2.13-4.2.0.jar'}
     """
-    if any("kafka" in confs.get(name, "") for name in _NAMED_BY) or installed_connector() is not None:
+    if any("kafka" in str(confs.get(name, "")) for name in _NAMED_BY) or installed_connector() is not None:
         return confs
     packages = [*filter(None, [confs.get("spark.jars.packages")]), kafka_connector()]
     return {**confs, "spark.jars.packages": ",".join(packages)}
@@ -95,7 +96,8 @@ def _dependency(coordinate: str, transitive: bool) -> str:
     group, name, version = parts
     # Of a Maven module, `master` is its own jar and `runtime` what it needs in addition.
     wanted = "default->master,runtime(*)" if transitive else "default->master"
-    return f'<dependency org="{group}" name="{name}" rev="{version}" conf="{wanted}" transitive="{str(transitive).lower()}"/>'
+    follow = str(transitive).lower()
+    return f'<dependency org="{group}" name="{name}" rev="{version}" conf="{wanted}" transitive="{follow}"/>'
 
 
 def _retrieve(module: str, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where results go: an upsert, any Spark format, or a table; for streams and batches."""
+"""Where results go: an upsert, Kafka, any Spark format, or a table; for streams and batches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,9 @@ from pyspark.sql.utils import is_remote
 from sash.durations import nanoseconds
 from sash.errors import SashError, shown
 from sash.pipeline.config.read import Pipeline, PipelineFileError
-from sash.pipeline.run.dataframes import absolute, text_of
+from sash.pipeline.run import kafka
 from sash.pipeline.run.error_text import cause_of
+from sash.pipeline.run.option_text import absolute, text_of
 from sash.spark import upsert
 
 # What Spark's writer of streams accepts.
@@ -25,7 +26,7 @@ _STREAMED = (
 def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, int], None]:
     """Return the function that merges results into the target, or raise an error for its options."""
     columns, options = results.columns, dict(pipeline.sink.options)
-    options.setdefault("keys", identity(pipeline))
+    options.setdefault("keys", pipeline.identity)
     try:
         merge = upsert(
             str(pipeline.sink.path),
@@ -56,6 +57,8 @@ def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
     try:
         source = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, state.conf())
     except Exception as error:
+        if name == kafka.FORMAT:
+            raise kafka.missing_connector(pipeline, "sink") from error
         raise pipeline.mistake(("sink", "format"), cause_of(error)) from error
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     if streaming and not any(loader.loadClass(kind).isAssignableFrom(source) for kind in _STREAMED):
@@ -74,17 +77,10 @@ def _mistake(pipeline: Pipeline, error: SashError) -> PipelineFileError:
     return pipeline.mistake(("sink", "path"), str(error))
 
 
-def identity(pipeline: Pipeline) -> list[str]:
-    """Return the columns that identify a result: the keys and the time, and the id where there is one."""
-    rolling = pipeline.rolling
-    if rolling.every is not None:
-        return [*rolling.keys, "window_end"]
-    return [*rolling.keys, rolling.time, *([rolling.id] if rolling.id is not None else [])]
-
-
 def start(pipeline: Pipeline, results: DataFrame, *, once: bool) -> StreamingQuery:
     """Start the query of a stream."""
     sink = pipeline.sink
+    results = _written(pipeline, results)
     writer = results.writeStream.queryName(pipeline.name).outputMode("append")
     writer = writer.option("checkpointLocation", absolute(str(pipeline.checkpoint)))
     if once:
@@ -108,12 +104,19 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
             raise pipeline.mistake(("sink", "path"), message)
         merge(results, 0)
         return
-    writer = _configured(results.write, pipeline).mode(sink.mode)
+    writer = _configured(_written(pipeline, results).write, pipeline).mode(sink.mode)
     writer.saveAsTable(sink.table) if sink.table is not None else writer.save()
+
+
+def _written(pipeline: Pipeline, results: DataFrame) -> DataFrame:
+    """Return what is written of the results: the rows themselves, or records of Kafka."""
+    return kafka.records_of(results, pipeline.identity) if pipeline.sink.format == kafka.FORMAT else results
 
 
 def _configured(writer: Any, pipeline: Pipeline) -> Any:
     sink = pipeline.sink
+    if sink.format == kafka.FORMAT:
+        return writer.format(kafka.FORMAT).options(**kafka.sink_options(pipeline))
     if sink.format != "table":
         writer = writer.format(sink.format)
     if sink.path is not None:
