@@ -55,11 +55,12 @@ def produce(broker: Broker, records: Iterable[tuple[str, int, Any, Any, Any]]) -
 
     producer, written = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5}), []
 
-    def delivered(error: Any, message: Any) -> None:
-        assert error is None, error
-        written.append(_record(message))
-
     for topic, partition, key, value, headers in records:
+
+        def delivered(error: Any, message: Any, headers: Any = headers) -> None:
+            assert error is None, error
+            written.append(_record(message)._replace(headers=headers or {}))
+
         producer.produce(topic, value, key, partition, delivered, headers=headers)
         producer.poll(0)
     assert producer.flush(SECONDS) == 0
