@@ -37,6 +37,7 @@ GROUPS = {
     "tests/pipeline/run/test_kafka.py": "kafka",
     "tests/pipeline/run/test_kafka_parts.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
+    "tests/cli/test_demo_kafka.py": "kafka",
     "tests/cli/": "cli",
 }
 

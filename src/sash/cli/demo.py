@@ -55,11 +55,7 @@ def demo(
     With --kafka the payments come from a topic and the results go to another one, which is compacted by key: the
     latest value of every key is compared. This downloads a broker (45 MB, once) and Spark's connector.
     """
-    if jars is not None and not kafka:
-        raise ArgumentError(f"--jars must be omitted without --kafka, got {shown(jars)}.", argument="jars")
-    if seconds is not None and rows is not None:
-        raise ArgumentError(f"--seconds and --rows cannot be combined, got {seconds:g} and {rows}.", argument="rows")
-    requested = rows if seconds is None else int(seconds * ROWS_A_SECOND)
+    requested = _requested(rows, seconds, kafka, jars)
     console = Console(highlight=False)
     folder = Folder(out)
     with folder.locked():
@@ -74,6 +70,15 @@ def demo(
             results = summarize(folder, pipeline, settings, broker)
         written = write_report(results, out)
     _conclude(console, results, written, folder, settings)
+
+
+def _requested(rows: int | None, seconds: float | None, kafka: bool, jars: str | None) -> int | None:
+    """Return the number of events that the options ask for, None for the default."""
+    if jars is not None and not kafka:
+        raise ArgumentError(f"--jars must be omitted without --kafka, got {shown(jars)}.", argument="jars")
+    if seconds is not None and rows is not None:
+        raise ArgumentError(f"--seconds and --rows cannot be combined, got {seconds:g} and {rows}.", argument="rows")
+    return rows if seconds is None else int(seconds * ROWS_A_SECOND)
 
 
 @contextmanager

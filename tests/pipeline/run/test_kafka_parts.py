@@ -9,7 +9,6 @@ from sash.errors import SashError
 from sash.pipeline.config.read import PipelineFileError, parse
 from sash.pipeline.run import kafka, sinks
 from sash.pipeline.run.dataframes import frames_of
-from sash.pipeline.run.error_text import PipelineError
 from sash.pipeline.run.run import run
 from sash.pipeline.run.spark_session import _unresolved
 from sash.pipeline.run.steps import MALFORMED
@@ -158,4 +157,3 @@ def test_a_package_that_cannot_be_fetched_is_named(tmp_path):
 
 def test_lag_of_other_sources_is_unknown():
     assert kafka_lag({"sources": [{"description": "FileStreamSource[in]", "latestOffset": None}]}) == {}
-    assert issubclass(PipelineError, SashError)

@@ -11,7 +11,7 @@ from sash.durations import nanoseconds
 from sash.errors import SashError, shown
 from sash.pipeline.config.read import Pipeline, PipelineFileError
 from sash.pipeline.run import kafka
-from sash.pipeline.run.error_text import cause_of
+from sash.pipeline.run.error_text import cause_of, reported_at
 from sash.pipeline.run.option_text import absolute, text_of
 from sash.spark import upsert
 
@@ -45,8 +45,11 @@ def check(pipeline: Pipeline, results: DataFrame) -> None:
     """Raise an error for a sink that cannot be written, as far as it is known before anything runs."""
     if pipeline.sink.format == "upsert":
         upsert_of(pipeline, results)
-    elif pipeline.sink.format != "table" and not is_remote():
+        return
+    if pipeline.sink.format != "table" and not is_remote():
         _require_format(pipeline, results.sparkSession, results.isStreaming)
+    with reported_at(pipeline, ("sink", "format")):
+        _written(pipeline, results)
 
 
 def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
