@@ -5,7 +5,6 @@ It runs the same Ivy, with Ivy's default settings.
 """
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -75,16 +74,25 @@ def fetched(coordinates: Sequence[str], *, transitive: bool = True) -> list[Path
     text = _MODULE.format(dependencies="\n".join(_dependency(one, transitive) for one in coordinates))
     place = cache() / "jars" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=place.parent))
         try:
-            _retrieve(text, draft)
-            os.rename(draft, place)
-        except FileExistsError:  # another process was quicker
-            pass
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            _fill(place, text)
+        except OSError as error:
+            raise UnsupportedError(f"Jars could not be written to {place}: {error.strerror}.") from error
     return sorted(place.glob("*.jar"))
+
+
+def _fill(place: Path, module: str) -> None:
+    """Fetch jars under a temporary name and rename the folder, so that no process sees half of it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=place.parent))
+    try:
+        _retrieve(module, draft)
+        draft.rename(place)
+    except OSError:
+        if not place.exists():  # otherwise another process was quicker
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _dependency(coordinate: str, transitive: bool) -> str:

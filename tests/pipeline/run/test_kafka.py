@@ -27,7 +27,7 @@ finish = true
 checkpoint = "checkpoint"
 [source]
 format = "kafka"
-topic = ["payments", "refunds"]
+topic = ["payments", "shops"]
 servers = "{servers}"
 schema = "card string, at timestamp, amount long, id long, op string"
 watermark = "30 seconds"
@@ -94,13 +94,14 @@ def events():
 def records():
     """Return the records to produce: the events over three partitions, malformed ones and one to skip among them."""
     for number, value in enumerate(events()):
-        place = ("refunds", 0) if value["op"] == "delete" else ("payments", number % 2)
+        # Retractions come last in their partition, when the results that they delete have been written.
+        place = ("shops", 0) if number % 10 == 5 and value["op"] == "insert" else ("payments", number % 2)
         yield *place, value["card"], json.dumps(value), None
         if number % 50 == 10:
             yield "payments", 1, "a", MALFORMED[number // 50 % len(MALFORMED)], None
     yield "payments", 0, "a", json.dumps(event("a", 5, 3_000, 10**6)), {"skip": b"1"}
     yield "payments", 0, "other", json.dumps(event("a", 5, 3_001, 10**6)), None
-    yield "refunds", 0, "a", b'{"card":"a","amount":1}', None
+    yield "shops", 0, "a", b'{"card":"a","amount":1}', None
 
 
 def started(place):
@@ -121,7 +122,7 @@ def ended(broker, tmp_path_factory):
     text = PIPELINE.format(servers=broker.servers, jars=kafka_broker.connector_jars())
     (place / "pipeline.toml").write_text(text)
     broker.create("payments", partitions=2)
-    broker.create("refunds")
+    broker.create("shops")
     broker.create("results", partitions=2, config={"cleanup.policy": "compact"})
     produced = kafka_broker.produce(broker, records())
     first, lines = started(place), []
