@@ -34,8 +34,11 @@ GROUPS = {
     "tests/spark/faults/": "faults",
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
+    "tests/pipeline/run/test_kafka.py": "kafka",
+    "tests/pipeline/run/test_kafka_parts.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
     "tests/pipeline/run/test_postgresql.py": "spark",
+    "tests/cli/test_demo_kafka.py": "kafka",
     "tests/cli/": "cli",
 }
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sash.cli import doctor, figures
 from sash.errors import UnsupportedError
+from sash.spark import jars
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -84,6 +85,18 @@ def test_a_check_that_breaks_is_a_failure_and_no_more(monkeypatch):
     checks = {check.name: check for check in doctor.all_checks()}
     assert checks["cores"].state == "fail" and "ZeroDivisionError" in checks["cores"].found
     assert checks["Python"].state == "ok"
+
+
+def test_the_kafka_connector_is_looked_for(monkeypatch, tmp_path):
+    """One that Spark has fetched is found; without any, a sentence says what happens and what can be done."""
+    monkeypatch.setattr(jars, "installed_connector", lambda: None)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    missing = doctor._kafka_connector()
+    assert missing.state == "warn" and jars.kafka_connector() in missing.advice and "spark.jars" in missing.advice
+    (tmp_path / ".ivy2.5.2" / "jars").mkdir(parents=True)
+    name = jars.kafka_connector().replace(":", "_", 1).replace(":", "-")
+    (tmp_path / ".ivy2.5.2" / "jars" / f"{name}.jar").touch()
+    assert doctor._kafka_connector().state == "ok"
 
 
 def test_bounds_are_those_of_the_project():

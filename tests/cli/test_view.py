@@ -1,6 +1,7 @@
 """The view of a running pipeline, recorded as text: the panel, the plain lines, and how each ends."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -106,6 +107,13 @@ def test_a_micro_batch_without_rows_has_no_speed():
 def test_the_end_of_a_stream_is_not_a_date():
     text = shown([progress_of(watermark="9998-12-31T23:59:30.000Z")], live=False)
     assert "watermark end of stream" in text and "9998" not in text
+
+
+def test_the_lag_of_kafka_is_shown():
+    """In the line and in the panel, and only if the source is Kafka."""
+    behind = progress_of(kafka_lag=1_234)
+    assert " | lag 1,234 records | " in shown([behind], live=False) and "lag" not in shown([progress_of()], live=False)
+    assert re.search(r"lag +1,234 +records of Kafka that are not read yet", panel_after([behind]))
 
 
 def test_live_view_leaves_its_last_panel_and_the_counts():

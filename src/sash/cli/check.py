@@ -12,6 +12,7 @@ from rich.tree import Tree
 from sash.cli.environment import ready
 from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.durations import name_of
+from sash.pipeline.config.model import Step
 from sash.pipeline.config.read import Pipeline
 
 if TYPE_CHECKING:
@@ -65,11 +66,11 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     """Return the steps from the source to the sink as a tree."""
     source, rolling, sink = pipeline.source, pipeline.rolling, pipeline.sink
     tree = Tree(Text(f"{pipeline.name} ({pipeline.mode})"))
-    origin = tree.add(Text(f"source: {source.format or 'table'} {source.path or source.table or ''}".rstrip()))
+    place = source.path or source.table or ", ".join(source.topic or [])
+    origin = tree.add(Text(f"source: {source.format or 'table'} {place}".rstrip()))
     origin.add(Text(", ".join(name for name in frames.source.columns if not name.startswith("__sash_"))))
     for step in pipeline.steps:
-        text = f"select: {', '.join(step.select)}" if step.select is not None else f"where: {step.where}"
-        tree.add(Text(text))
+        tree.add(_step(step))
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
         tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
@@ -78,9 +79,15 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
         windows.add(Text(f"{name} = {monoid!r}"))
-    target = tree.add(Text(f"sink: {sink.format} {sink.path or sink.table or ''}".rstrip()))
+    for step in pipeline.output.steps:
+        tree.add(_step(step))
+    target = tree.add(Text(f"sink: {sink.format} {sink.path or sink.table or sink.topic or ''}".rstrip()))
     target.add(Text(f'emit "{rolling.spec.emit}"'))
     return tree
+
+
+def _step(step: Step) -> Text:
+    return Text(f"select: {', '.join(step.select)}" if step.select is not None else f"where: {step.where}")
 
 
 def _quarantine(pipeline: Pipeline) -> str:

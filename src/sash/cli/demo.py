@@ -1,5 +1,7 @@
 """sash demo: stream late, out-of-order payments through Spark, verify the results, and write a report."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +14,13 @@ from sash import formatting, plot_style
 from sash.cli.environment import commands
 from sash.cli.exit_codes import FAILED, INTERRUPTED, interruptible
 from sash.cli.view import View
+from sash.demo import kafka as topics
 from sash.demo import summary
+from sash.demo.broker import Broker
 from sash.demo.report import write_report
-from sash.demo.run import ROWS_A_SECOND, Folder, Settings, pipeline_of, summarize
+from sash.demo.run import ROWS_A_SECOND, Folder, Settings, events_of, pipeline_of, summarize
 from sash.demo.summary import Summary
-from sash.errors import ArgumentError
+from sash.errors import ArgumentError, shown
 from sash.pipeline.config.read import Pipeline
 
 if TYPE_CHECKING:
@@ -35,27 +39,65 @@ def demo(
     seed: Annotated[int | None, typer.Option(help="Seed of the generated events. [default: 7]", min=0)] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Print a line per micro-batch, without a live view.")] = False,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="From Kafka to Kafka, on a broker that the demo starts and stops.")
+    ] = False,
+    jars: Annotated[
+        str | None,
+        typer.Option(help="Jars of Spark's Kafka connector, separated by commas, instead of fetching them."),
+    ] = None,
 ) -> None:
     """Stream made-up card payments that arrive late and out of order through Spark, and verify every result.
 
     Takes about a minute and needs no setup. The results, a report (report.html, report.png) and the checkpoint are
     written to --out. Kill it at any time: the same command resumes where it stopped.
+
+    With --kafka the payments come from a topic and the results go to another one, which is compacted by key: the
+    latest value of every key is compared. This downloads a broker (45 MB, once) and Spark's connector.
     """
-    if seconds is not None and rows is not None:
-        raise ArgumentError(f"--seconds and --rows cannot be combined, got {seconds:g} and {rows}.", argument="rows")
-    requested = rows if seconds is None else int(seconds * ROWS_A_SECOND)
+    requested = _requested(rows, seconds, kafka, jars)
     console = Console(highlight=False)
     folder = Folder(out)
     with folder.locked():
-        settings = folder.prepare(requested, seed, fresh)
+        settings = folder.prepare(requested, seed, fresh, kafka=kafka)
         pipeline = pipeline_of(folder, settings)
         _greet(console, folder, settings)
-        if not settings.finished:
-            _stream(console, folder, pipeline, settings, live=console.is_terminal and not plain)
-        _say(console, "Recomputing every window from the raw events …")
-        results = summarize(folder, pipeline, settings)
+        with _broker(console, folder, settings) as broker:
+            if not settings.finished:
+                running = _prepared(pipeline, settings, broker, jars)
+                _stream(console, folder, running, settings, live=console.is_terminal and not plain)
+            _say(console, "Recomputing every window from the raw events …")
+            results = summarize(folder, pipeline, settings, broker)
         written = write_report(results, out)
-    _conclude(console, results, written, out)
+    _conclude(console, results, written, folder, settings)
+
+
+def _requested(rows: int | None, seconds: float | None, kafka: bool, jars: str | None) -> int | None:
+    """Return the number of events that the options ask for, None for the default."""
+    if jars is not None and not kafka:
+        raise ArgumentError(f"--jars must be omitted without --kafka, got {shown(jars)}.", argument="jars")
+    if seconds is not None and rows is not None:
+        raise ArgumentError(f"--seconds and --rows cannot be combined, got {seconds:g} and {rows}.", argument="rows")
+    return rows if seconds is None else int(seconds * ROWS_A_SECOND)
+
+
+@contextmanager
+def _broker(console: Console, folder: Folder, settings: Settings) -> Iterator[Broker | None]:
+    """Run the broker of a demo with Kafka; yield None for any other."""
+    if not settings.kafka:
+        yield None
+        return
+    _say(console, "Starting a Kafka broker …")
+    with topics.broker_of(folder.out) as broker:
+        yield broker
+
+
+def _prepared(pipeline: Pipeline, settings: Settings, broker: Broker | None, jars: str | None) -> Pipeline:
+    """Return the pipeline to run; with Kafka, all events are in their topic."""
+    if broker is None:
+        return pipeline
+    topics.produce(broker, events_of(pipeline), settings.rows)
+    return topics.through_kafka(pipeline, broker.servers, jars)
 
 
 def _greet(console: Console, folder: Folder, settings: Settings) -> None:
@@ -87,13 +129,14 @@ def _stream(console: Console, folder: Folder, pipeline: Pipeline, settings: Sett
         outcome = run(pipeline, spark=session_of(pipeline, quiet=True), on_progress=on_progress, stop=stop)
         view.finish(outcome)
     if outcome.stopped:
-        _say(console, f"Stopped cleanly. To resume: sash demo --out {folder.out}")
+        again = f"sash demo{' --kafka' if settings.kafka else ''} --out {folder.out}"
+        _say(console, f"Stopped cleanly. To resume: {again}")
         raise typer.Exit(INTERRUPTED)
     folder.save(replace(settings, finished=True))
 
 
-def _conclude(console: Console, results: Summary, written: list[Path], out: Path) -> None:
-    verdict, key = results.verdict, results.rules.key
+def _conclude(console: Console, results: Summary, written: list[Path], folder: Folder, settings: Settings) -> None:
+    out, verdict, key = folder.out, results.verdict, results.rules.key
     if not verdict.holds:
         _say(console, f"WRONG: {len(verdict.wrong):,} of {verdict.compared:,} results differ from the raw events:")
         for line in verdict.wrong[:_LISTED]:
@@ -108,13 +151,13 @@ def _conclude(console: Console, results: Summary, written: list[Path], out: Path
     )
     speed = formatting.count(numbers["rows_per_second"])
     _say(console, f"{speed} rows/s in the median micro-batch, {numbers['revisions']:,.0f} results revised.")
-    _say(console, "Written: " + ", ".join(map(str, [out / "results", *written])))
+    _say(console, "Written: " + ", ".join(map(str, [out / ("kafka" if settings.kafka else "results"), *written])))
     if not plot_style.available():
         _say(console, 'To add figures to the report: pip install "sash[plot]", then run sash demo again.')
-    _say(console, f"\nNext steps:\n{_next(out)}")
+    _say(console, f"\nNext steps:\n{_next(out, settings)}")
 
 
-def _next(out: Path) -> str:
+def _next(out: Path, settings: Settings) -> str:
     read = f"from sash.spark import upserted_table; print(upserted_table('{out / 'results'}').to_pandas())"
     sash, python = commands()
     steps = {
@@ -124,7 +167,7 @@ def _next(out: Path) -> str:
     }
     width = max(map(len, steps))
     lines = [f"  {step:{width}}   {what}" for step, what in steps.items()]
-    return "\n".join([*lines, f'  {python} -c "{read}"'])
+    return "\n".join([*lines, *([] if settings.kafka else [f'  {python} -c "{read}"'])])
 
 
 def _say(console: Console, line: str) -> None:

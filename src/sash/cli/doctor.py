@@ -24,9 +24,14 @@ State = Literal["ok", "warn", "fail"]
 _MARKS = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[bold red]fail[/]"}
 _OLDEST_PYTHON = (3, 11)
 _NEEDED = {"numpy": "", "pyarrow": "arrow", "pandas": "spark", "pyspark": "spark", "protobuf": "spark"}
-_OPTIONAL = {"matplotlib": "plot", "datasketches": "sketches", "numba": "jit"}
-_FOR = {"plot": "the figures of sash demo", "sketches": "sketch monoids such as kll", "jit": "Monoid.compiled"}
-_MODULES = {"protobuf": "google.protobuf"}
+_OPTIONAL = {"matplotlib": "plot", "datasketches": "sketches", "numba": "jit", "confluent-kafka": "kafka"}
+_FOR = {
+    "plot": "the figures of sash demo",
+    "sketches": "sketch monoids such as kll",
+    "jit": "Monoid.compiled",
+    "kafka": "sash demo --kafka",
+}
+_MODULES = {"protobuf": "google.protobuf", "confluent-kafka": "confluent_kafka"}
 _BOUND = re.compile(r"(>=|<=|==|<|>)\s*([\d.]+)")
 
 
@@ -83,6 +88,7 @@ def all_checks() -> Iterator[Check]:
     for name, extra in _OPTIONAL.items():
         yield _guarded(name, lambda name=name, extra=extra: _package(name, extra, needed=False))  # type: ignore[misc]
     for title, check in (
+        ("Kafka connector", _kafka_connector),
         ("compiler", _compiler),
         ("memory", _memory),
         ("cores", _cores),
@@ -210,6 +216,19 @@ def _loopback() -> Check:
 
 
 # --- optional -------------------------------------------------------------------------------------------
+
+
+def _kafka_connector() -> Check:
+    """Look for Spark's Kafka connector on this machine, without fetching it."""
+    try:
+        from sash.spark.jars import cached_connector, installed_connector, kafka_connector
+    except SashError:
+        return Check("Kafka connector", "warn", "not checked without pyspark", 'pip install "sash[spark]" first')
+    found = installed_connector() or cached_connector()
+    if found is not None:
+        return Check("Kafka connector", "ok", str(found))
+    advice = f"the first pipeline with Kafka fetches {kafka_connector()}; where it cannot, set spark.jars in the file"
+    return Check("Kafka connector", "warn", "not on this machine", advice)
 
 
 def _compiler() -> Check:

@@ -107,6 +107,8 @@ class View:
             f"state {size(progress.state_bytes)}",
             f"{progress.live_keys:,} keys",
         ]
+        if progress.kafka_lag is not None:
+            parts.append(f"lag {progress.kafka_lag:,} records")
         if progress.value is not None:
             parts.append(f"{self.target} {progress.value:,.6g}")
         return " | ".join(parts)
@@ -150,6 +152,8 @@ class View:
         table.add_row("rows", f"{self.rows:,}", Text(f"micro-batch {progress.batch}", style="dim"))
         advance = _advance(self.first_watermark, progress.watermark)
         table.add_row("watermark", _clock(progress.watermark), Text(advance, style="dim"))
+        if progress.kafka_lag is not None:
+            table.add_row("lag", f"{progress.kafka_lag:,}", Text("records of Kafka that are not read yet", style="dim"))
         table.add_row("state", size(progress.state_bytes), Text(f"{progress.live_keys:,} live keys", style="dim"))
         return Group(table, self._counts())
 

@@ -4,6 +4,7 @@
     out/checkpoint/      Spark's checkpoint, from which a run resumes
     out/results/         the latest revision of each result, upserted; replaced files are retained, for the report to
                          show the first revisions
+    out/kafka/           instead, with --kafka: the broker and its topics, the events and the results
     out/progress.jsonl   a line per micro-batch
     out/report.html, out/report.png, out/pictures/
 
@@ -23,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sash.demo import summary, verify
+from sash.demo.broker import Broker
+from sash.demo.kafka import Results
 from sash.demo.summary import Summary
 from sash.durations import name_of, nanoseconds
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, shown
@@ -37,7 +40,7 @@ SEED = 7
 _SPAN_SECONDS = 6_000  # of event time, independent of the number of events
 _BATCH, _FEWEST = 20_000, 6  # rows in a micro-batch, about two seconds; and the least number of micro-batches
 # demo.json is removed last: as long as it exists, the others belong to a demo.
-_OWN = ("checkpoint", "results", "pictures", "progress.jsonl", "report.html", "report.png", "demo.json")
+_OWN = ("checkpoint", "results", "kafka", "pictures", "progress.jsonl", "report.html", "report.png", "demo.json")
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,14 @@ class Settings:
     rows: int
     seed: int
     rows_per_batch: int
+    kafka: bool = False
     finished: bool = False
     clearing: bool = False  # a demo that starts over, some of whose old files may remain
 
     @staticmethod
-    def of(rows: int, seed: int) -> "Settings":
+    def of(rows: int, seed: int, *, kafka: bool = False) -> "Settings":
         """Return the settings for a number of rows."""
-        return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH, _FEWEST)))
+        return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH, _FEWEST)), kafka)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class Folder:
             else:
                 path.unlink(missing_ok=True)
 
-    def prepare(self, rows: int | None, seed: int | None, fresh: bool) -> Settings:
+    def prepare(self, rows: int | None, seed: int | None, fresh: bool, *, kafka: bool = False) -> Settings:
         """Return the settings of the run to resume, or of a new one; None stands for the value of the run to resume."""
         old = self.settings()
         if old is None:
@@ -131,12 +135,18 @@ class Folder:
         elif fresh or old.clearing:
             self.clear()
         else:
-            return self._unchanged(old, rows, seed)
-        new = Settings.of(rows or 60 * ROWS_A_SECOND, SEED if seed is None else seed)
+            return self._unchanged(old, rows, seed, kafka)
+        new = Settings.of(rows or 60 * ROWS_A_SECOND, SEED if seed is None else seed, kafka=kafka)
         self.save(new)
         return new
 
-    def _unchanged(self, old: Settings, rows: int | None, seed: int | None) -> Settings:
+    def _unchanged(self, old: Settings, rows: int | None, seed: int | None, kafka: bool) -> Settings:
+        if kafka and not old.kafka:
+            raise ArgumentError(
+                f"--kafka must be omitted to resume the demo in {shown(self.out)}, which runs without it; use --fresh "
+                "to start over, or another --out.",
+                argument="kafka",
+            )
         for name, value, before in (("rows", rows, old.rows), ("seed", seed, old.seed)):
             if value not in (None, before):
                 raise ArgumentError(
@@ -191,16 +201,25 @@ def _microseconds(duration: Any) -> int:
     return nanoseconds(duration, "demo.toml") // 1000
 
 
-def summarize(folder: Folder, pipeline: Pipeline, settings: Settings) -> Summary:
-    """Verify the results of a finished run, and return everything that the report shows."""
-    from sash.spark import upserted_table
-
+def summarize(folder: Folder, pipeline: Pipeline, settings: Settings, broker: Broker | None = None) -> Summary:
+    """Verify the results of a finished run, and return everything that the report shows; `broker` has them, if any."""
     rules = rules_of(pipeline)
+    latest, history = _tables(folder, rules, broker)
     events = verify.Events.of(events_of(pipeline), settings.rows, rules.key)
     batches = summary.recorded(folder.progress)
-    verdict = verify.verify(events, rules, upserted_table(folder.results), late_counted(batches, settings))
-    revised = summary.revised_of(history_of(folder), rules, str(pipeline.view.column))
+    verdict = verify.verify(events, rules, latest, late_counted(batches, settings))
+    revised = summary.revised_of(history, rules, str(pipeline.view.column))
     return Summary(events, rules, verify.arrived(events, rules), verdict, revised, batches)
+
+
+def _tables(folder: Folder, rules: verify.Rules, broker: Broker | None) -> tuple["Table", "Table"]:
+    """Return the latest revision of each result, and all revisions."""
+    if broker is not None:
+        results = Results.of(broker, rules.columns)
+        return results.latest, results.history
+    from sash.spark import upserted_table
+
+    return upserted_table(folder.results), history_of(folder)
 
 
 def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | None:

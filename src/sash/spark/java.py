@@ -76,7 +76,7 @@ def shim_home(java: Path) -> Path:
     text = _SHIM.format(java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     try:
-        home = _make_home(_cache(), name, text)
+        home = _make_home(cache(), name, text)
         if (home / "bin" / "java").read_text() == text:
             return home
     except OSError:
@@ -86,7 +86,8 @@ def shim_home(java: Path) -> Path:
     return _make_home(own, name, text)
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Return the directory of what sash makes or fetches once per user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sash"
 
 

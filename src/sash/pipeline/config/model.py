@@ -10,8 +10,10 @@ from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.pipeline.config.aggregate_syntax import aggregate
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
-from sash.pipeline.config.rules import UPSERTS
 from sash.pipeline.config.toml_lines import Path
+
+TO_PATHS = ("upsert", "delta")
+UPSERTS = (*TO_PATHS, "postgresql")
 
 try:
     from pydantic import (
@@ -29,7 +31,7 @@ except ImportError as error:
         'Pipeline files need pydantic, which is not installed: pip install "sash[cli,spark]".'
     ) from error
 
-__all__ = ["TABLES", "Part", "Pipeline", "ValidationError"]
+__all__ = ["TABLES", "Output", "Part", "Pipeline", "Step", "ValidationError", "flat"]
 
 
 def _collected(check: Callable[[Any, str], Any]) -> Callable[[Any, ValidationInfo], Any]:
@@ -63,17 +65,17 @@ def _aggregate(value: Any, key: str) -> Monoid:
     return aggregate(value)
 
 
-def _flat(options: Any) -> Any:
+def flat(options: Any) -> Any:
     """Return options with dotted names, which TOML reads as tables unless they are quoted, and instants as text."""
     if not isinstance(options, dict):
         return options
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in options.items():
         if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": option for inner, option in _flat(value).items()}
+            found |= {f"{name}.{inner}": option for inner, option in flat(value).items()}
         else:
-            flat[name] = value.isoformat() if isinstance(value, (date, time)) else value
-    return flat
+            found[name] = value.isoformat() if isinstance(value, (date, time)) else value
+    return found
 
 
 def _name_or_names(value: Any) -> Any:
@@ -83,7 +85,7 @@ def _name_or_names(value: Any) -> Any:
 Duration = Annotated[str, AfterValidator(_collected(_duration))]
 Size = Annotated[Any, PlainValidator(_collected(_size))]
 Names = Annotated[list[str], BeforeValidator(_name_or_names)]
-Flat = Annotated[dict[str, Any], BeforeValidator(_flat)]
+Flat = Annotated[dict[str, Any], BeforeValidator(flat)]
 
 
 _SPARK_ONLY = ("buckets", "cache_bytes")
@@ -101,13 +103,16 @@ class Source(Part):
     format: str | None = None
     path: str | None = None
     table: str | None = None
+    topic: Names | None = None
+    servers: Names | None = None
+    value: Literal["json", "bytes"] = "json"
     columns: str | None = Field(None, alias="schema")
     watermark: Duration | None = None
     options: Flat = {}
 
 
 class Step(Part):
-    """A transformation of rows before they are aggregated."""
+    """A transformation of rows before they are aggregated, or of results after it."""
 
     where: str | None = None
     select: Names | None = None
@@ -156,12 +161,20 @@ class Rolling(Part):
         return Spec.of(**{name: value for name, value in self.arguments().items() if name not in _SPARK_ONLY})
 
 
+class Output(Part):
+    """What is done with results before they are written."""
+
+    steps: list[Step] = []
+
+
 class Sink(Part):
     """Where results go."""
 
-    format: str = Field(description='"upsert", "delta", "postgresql", "console" or a Spark format')
+    format: str = Field(description='"upsert", "delta", "postgresql", "kafka", "console" or a Spark format')
     path: str | None = None
     table: str | None = None
+    topic: str | None = None
+    servers: Names | None = None
     mode: Literal["append", "overwrite", "error", "ignore"] = "append"
     options: Flat = {}
 
@@ -196,6 +209,7 @@ class Pipeline(Part):
     steps: list[Step] = []
     quarantine: Quarantine = Quarantine()
     rolling: Rolling = Field(description="keys, time, windows and aggregates")
+    output: Output = Output()
     sink: Sink = Field(description="where results go")
     spark: Cluster = Cluster()
     view: View = View()
@@ -204,14 +218,38 @@ class Pipeline(Part):
     @property
     def warnings(self) -> list[str]:
         """What works, but may not be meant: a sentence each, with the line of the key."""
-        rolling, sink, said = self.rolling, self.sink, []
-        if sink.upserts and rolling.every is None and rolling.id is None and "keys" not in sink.options:
+        rolling, sink = self.rolling, self.sink
+        said: list[str] = []
+        if not self.keeps_latest:
+            return said
+        if rolling.every is None and rolling.id is None and "keys" not in sink.options:
             same = ", ".join([*rolling.keys, rolling.time])
+            cure = ", or set sink.options.keys if nothing is equal." if sink.upserts else "."
             said.append(
                 f"{self.origin.place(('rolling',))}: rolling.id: missing; rows with equal {same} are stored as one "
-                "result; name a column that tells them apart, or set sink.options.keys if nothing is equal."
+                f"result; name a column that tells them apart{cure}"
             )
+        for place, step in enumerate(self.output.steps if rolling.spec.emit == "update" else []):
+            if step.where is not None:
+                where = self.origin.place(("output", "steps", place, "where"))
+                said.append(
+                    f"{where}: output.steps[{place}].where: a revision that no longer meets the condition is left out, "
+                    "and the sink keeps the one before it."
+                )
         return said
+
+    @property
+    def identity(self) -> list[str]:
+        """The columns that identify a result: the keys and the time, and the id where there is one."""
+        rolling = self.rolling
+        if rolling.every is not None:
+            return [*rolling.keys, "window_end"]
+        return [*rolling.keys, rolling.time, *([rolling.id] if rolling.id is not None else [])]
+
+    @property
+    def keeps_latest(self) -> bool:
+        """Whether the sink identifies results, so that a revision replaces the one before it."""
+        return self.sink.upserts or self.sink.format == "kafka"
 
     def mistake(self, path: Path, message: str) -> PipelineFileError:
         """Return the error for a mistake at a key, with its line."""
@@ -223,6 +261,7 @@ TABLES: dict[str, type[Part]] = {
     "steps": Step,
     "quarantine": Quarantine,
     "rolling": Rolling,
+    "output": Output,
     "sink": Sink,
     "spark": Cluster,
     "view": View,

@@ -11,16 +11,17 @@ from typing import Any
 from sash.errors import SashError, shown
 from sash.locations import local_path, location
 from sash.pipeline.config.errors import Mistake, unknown_key
+from sash.pipeline.config.model import TO_PATHS, UPSERTS, flat
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 STREAMS = ("streaming", "available-now")
-TO_PATHS = ("upsert", "delta")
-UPSERTS = (*TO_PATHS, "postgresql")
 UPSERT_OPTIONS = ("compact", "keys", "partition_by", "retain", "shared", "storage_options", "table", "wait")
 POSTGRESQL_OPTIONS = ("dsn", "dsn_env", "keys", "shared")
 # In a DSN of both forms: `password=secret`, and `postgresql://user:secret@host`.
 _PASSWORD = re.compile(r"password\s*=|://[^/?#]*:[^@/?#]*@")
 _SHARED = "a directory on a file system that all workers have mounted"
+_SERVERS = "kafka.bootstrap.servers"
+_TOPICS = ("assign", "subscribe", "subscribepattern")  # options of Spark's that choose topics
 _PATHS = (("checkpoint",), ("source", "path"), ("quarantine", "path"), ("sink", "path"))
 
 
@@ -30,19 +31,25 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
     if mode in STREAMS and "checkpoint" not in data:
         yield Mistake(("checkpoint",), f"missing; mode = {shown(mode)} needs a path for its state.")
     yield from _source(_table(data, "source"), mode)
-    steps = data.get("steps")
-    for place, step in enumerate(steps if isinstance(steps, list) else []):
-        if isinstance(step, dict) and ("where" in step) == ("select" in step):
-            yield Mistake(("steps", place), "a step must have exactly one of `where` and `select`.")
+    yield from _kafka_source(_table(data, "source"))
+    yield from _steps(data.get("steps"), ("steps",))
+    yield from _steps(_table(data, "output").get("steps"), ("output", "steps"))
     yield from _places(data)
     yield from _quarantine(_table(data, "quarantine"))
     yield from _sink(_table(data, "sink"), _table(data, "rolling"), mode)
     yield from _postgresql_sink(_table(data, "sink"))
+    yield from _kafka_sink(_table(data, "sink"))
 
 
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
     table = data.get(name)
     return table if isinstance(table, dict) else {}
+
+
+def _steps(steps: Any, path: tuple[str, ...]) -> Iterator[Mistake]:
+    for place, step in enumerate(steps if isinstance(steps, list) else []):
+        if isinstance(step, dict) and ("where" in step) == ("select" in step):
+            yield Mistake((*path, place), "a step must have exactly one of `where` and `select`.")
 
 
 def _source(source: dict[str, Any], mode: Any) -> Iterator[Mistake]:
@@ -148,3 +155,64 @@ def _postgresql_options(options: dict[str, Any]) -> Iterator[Mistake]:
             "must not hold a password; use PGPASSWORD or ~/.pgpass, or name in `dsn_env` the environment variable that "
             "holds the DSN.",
         )
+
+
+# --- Kafka ----------------------------------------------------------------------------------------
+
+
+def _kafka_source(source: dict[str, Any]) -> Iterator[Mistake]:
+    if source.get("format") != "kafka":
+        yield from _without_kafka("source", source, ("topic", "servers", "value"))
+        return
+    yield from _kafka_keys("source", source)
+    chosen = [name for name in _options(source) if name.lower() in _TOPICS]
+    if not chosen and not source.get("topic"):
+        yield Mistake(("source", "topic"), 'missing; format = "kafka" needs one topic to read, or an array of them.')
+    if chosen and "topic" in source:
+        yield Mistake(
+            ("source", "topic"), f"cannot be combined with the option {shown(chosen[0])}; remove one of them."
+        )
+    if source.get("value", "json") == "json" and "schema" not in source:
+        yield Mistake(
+            ("source", "schema"),
+            'missing; values in JSON need their columns, as in "card string, at timestamp"; `value = "bytes"` leaves '
+            "them to the steps.",
+        )
+    if source.get("value") == "bytes" and "schema" in source:
+        yield Mistake(("source", "schema"), 'cannot be combined with value = "bytes"; remove one of them.')
+
+
+def _kafka_sink(sink: dict[str, Any]) -> Iterator[Mistake]:
+    if sink.get("format") != "kafka":
+        yield from _without_kafka("sink", sink, ("topic", "servers"))
+        return
+    yield from _kafka_keys("sink", sink)
+    if not sink.get("topic"):
+        yield Mistake(("sink", "topic"), 'missing; format = "kafka" needs the topic to write to.')
+    if sink.get("mode", "append") != "append":
+        yield Mistake(("sink", "mode"), f"must be omitted for Kafka, which only appends, got {shown(sink['mode'])}.")
+
+
+def _kafka_keys(name: str, table: dict[str, Any]) -> Iterator[Mistake]:
+    """Yield the mistakes in the keys that a source and a sink have in common."""
+    in_options = _SERVERS in _options(table)
+    if not in_options and not table.get("servers"):
+        message = 'missing; format = "kafka" needs the addresses of brokers, as in "broker1:9092".'
+        yield Mistake((name, "servers"), message)
+    if in_options and "servers" in table:
+        yield Mistake((name, "servers"), f"cannot be combined with the option {shown(_SERVERS)}; remove one of them.")
+    if "path" in table:
+        yield Mistake((name, "path"), 'cannot be combined with format = "kafka"; use `topic`.')
+    if name == "sink" and "table" in table:
+        yield Mistake((name, "table"), 'cannot be combined with format = "kafka"; use `topic`.')
+
+
+def _without_kafka(name: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[Mistake]:
+    for key in keys:
+        if key in table:
+            yield Mistake((name, key), f'needs format = "kafka", got {shown(table.get("format"))}.')
+
+
+def _options(table: dict[str, Any]) -> dict[str, Any]:
+    options = flat(table.get("options"))
+    return options if isinstance(options, dict) else {}

@@ -15,7 +15,7 @@ checkpoint = "out/checkpoint"           # where a stream keeps its state; each p
 
 [source]
 format = "demo"                         # any Spark format ("json", "kafka", "delta"), "replay", or "table"
-# path = "in/"                          # for formats that read files
+# path = "in/"                          # for formats that read files; `topic` and `servers` for "kafka"
 # schema = "card string, ts timestamp, amount double"
 watermark = "1 minute"                  # how far the watermark is behind the newest row
 
@@ -28,7 +28,7 @@ rows_per_batch = 3_000
 speed = 120                             # replay speed: 120 times faster than real time
 
 # [[steps]]                             # any number of steps, each a `where` or a `select` in SQL
-# where = "amount > 100"
+# where = "amount > 100"                # the same after the aggregation, for results: [[output.steps]]
 
 [quarantine]                            # rows that cannot be used are counted, and written here as Parquet
 path = "out/quarantine"
@@ -49,7 +49,7 @@ total = "sum(amount)"
 top = "max(amount)"
 
 [sink]
-format = "upsert"                       # keeps the latest revision of each result; or any Spark format, or "console"
+format = "upsert"                       # keeps the latest revision of each result; or "kafka", "console", any of Spark
 path = "out/results"
 
 [spark]

@@ -1,10 +1,9 @@
-"""A pipeline as DataFrames: source, steps, quarantine, watermark, rolling; for streams and batches alike.
+"""A pipeline as DataFrames: source, steps, quarantine, watermark, rolling, steps; for streams and batches alike.
 
 Nothing runs here. Errors of Spark and `sash.spark.rolling` are reported with the line of the key they are about.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +13,14 @@ from pyspark.sql.types import NumericType, StringType, StructType
 
 from sash import durations
 from sash.errors import ArgumentError, SashError, shown
-from sash.locations import location
 from sash.pipeline.config.errors import Mistake, PipelineFileError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.config.toml_lines import Path
-from sash.pipeline.run import quarantine
+from sash.pipeline.run import kafka, quarantine, steps
 from sash.pipeline.run.checkpoint import Checkpoint
-from sash.pipeline.run.error_text import cause_of, condition_of
-from sash.pipeline.run.quarantine import MALFORMED
+from sash.pipeline.run.error_text import cause_of, condition_of, reported_at
+from sash.pipeline.run.option_text import absolute, text_of
+from sash.pipeline.run.steps import HIDDEN, MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
 from sash.spark.retractions import with_mark
@@ -47,9 +46,11 @@ def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finis
     """Return the DataFrames of a pipeline, or raise an error for its mistakes before anything runs."""
     names: dict[str, Any] = {name: name if streaming else Observation(name) for name in ("quarantine", "results")}
     source = source_of(pipeline, spark, streaming=streaming)
-    stepped = _stepped(pipeline, source)
-    _require_columns(pipeline, [name for name in stepped.columns if name != MALFORMED])
-    with _reported_at(pipeline, ("quarantine",)):
+    stepped = steps.applied(pipeline, source, ("steps",))
+    _require_columns(pipeline, [name for name in stepped.columns if name not in HIDDEN])
+    if pipeline.source.format == kafka.FORMAT:
+        stepped = stepped.drop(*kafka.unread(pipeline))
+    with reported_at(pipeline, ("quarantine",)):
         rows = quarantine.usable(quarantine.counted(stepped, pipeline, names["quarantine"]), pipeline)
     if streaming:
         rows = _with_watermark(pipeline, rows, spark, finishing)
@@ -59,7 +60,9 @@ def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finis
         raise pipeline.mistake(_rolling_key(pipeline, error), str(error)) from error
     plotted = plotted_column(pipeline, results.schema)
     observations = {} if streaming else names
-    return Frames(source, rows, _observed(pipeline, results, plotted, names["results"]), plotted, observations)
+    written = steps.applied(pipeline, _observed(pipeline, results, plotted, names["results"]), ("output", "steps"))
+    _require_identity(pipeline, results, written)
+    return Frames(source, rows, written, plotted, observations)
 
 
 def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> None:
@@ -82,11 +85,13 @@ def source_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool) -> Da
     options = {name: text_of(value) for name, value in source.options.items()}
     schema, corrupt = None, None
     if source.columns is not None and source.table is None:
-        with _reported_at(pipeline, ("source", "schema")):
+        with reported_at(pipeline, ("source", "schema")):
             schema = _columns(source.columns)
         schema, corrupt = _with_corrupt(schema, source.format, options)
+    if source.format == kafka.FORMAT:
+        return kafka.rows_of(pipeline, spark.readStream if streaming else spark.read, schema)
     if source.format in BUILT_IN_SOURCES:
-        with _reported_at(pipeline, ("source", "format")):
+        with reported_at(pipeline, ("source", "format")):
             from sash.pipeline.sources import spark_source  # needs a newer pyspark than the rest
 
         spark_source.register(spark)
@@ -166,57 +171,19 @@ def _with_corrupt(schema: StructType, kind: str | None, options: dict[str, str])
     return StructType(schema.fields).add(name, StringType()), name
 
 
-def absolute(path: str) -> str:
-    """Return a path or URI that is the same wherever Spark runs: a relative path starts from the working directory."""
-    return str(location(path, "path"))
-
-
-def text_of(value: Any) -> str:
-    """Return the text of an option, as Spark expects it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# --- steps, watermark, results --------------------------------------------------------------------
-
-
-def _stepped(pipeline: Pipeline, df: DataFrame) -> DataFrame:
-    """Apply the steps; malformed records bypass them, because their columns are null."""
-    for place, step in enumerate(pipeline.steps):
-        if step.where is not None:
-            with _reported_at(pipeline, ("steps", place, "where")):
-                df = _filtered(df, step.where)
-        else:
-            with _reported_at(pipeline, ("steps", place, "select")):
-                df = _selected(df, step.select or [])
-    return df
-
-
-def _filtered(df: DataFrame, where: str) -> DataFrame:
-    condition = F.expr(where)
-    if MALFORMED not in df.columns:
-        return df.filter(condition)
-    df.drop(MALFORMED).filter(condition)  # fails without naming the internal column among the suggestions
-    return df.filter(condition | F.col(MALFORMED).isNotNull())
-
-
-def _selected(df: DataFrame, expressions: Sequence[str]) -> DataFrame:
-    if MALFORMED not in df.columns:
-        return df.selectExpr(*expressions)
-    df.drop(MALFORMED).selectExpr(*expressions)  # as above
-    chosen = df.selectExpr(*expressions)
-    return chosen if MALFORMED in chosen.columns else df.selectExpr(*expressions, MALFORMED)
+# --- watermark, results ---------------------------------------------------------------------------
 
 
 def _with_watermark(pipeline: Pipeline, rows: DataFrame, spark: SparkSession, finishing: bool) -> DataFrame:
     """Return a stream with its watermark, and with the source of its end where `finish` is set."""
     if pipeline.finish:
-        with _reported_at(pipeline, ("finish",)):
+        with reported_at(pipeline, ("finish",)):
             from sash.pipeline.sources.end_of_stream import FORMAT, EndSource  # needs a newer pyspark than the rest
 
         spark.dataSource.register(EndSource)
         end = spark.readStream.format(FORMAT).schema(rows.schema)
         rows = rows.unionAll(end.options(time=pipeline.rolling.time, finishing=text_of(finishing)).load())
-    with _reported_at(pipeline, ("rolling", "time")):
+    with reported_at(pipeline, ("rolling", "time")):
         return rows.withWatermark(_quoted(pipeline.rolling.time), _interval(str(pipeline.source.watermark)))
 
 
@@ -260,17 +227,6 @@ def _observed(pipeline: Pipeline, results: DataFrame, plotted: str | None, name:
 # --- the key that an error is about ---------------------------------------------------------------
 
 
-@contextmanager
-def _reported_at(pipeline: Pipeline, path: Path) -> Iterator[None]:
-    """Raise errors of Spark as mistakes at a key."""
-    try:
-        yield
-    except PipelineFileError:
-        raise
-    except Exception as error:
-        raise pipeline.mistake(path, cause_of(error)) from error
-
-
 def _require_columns(pipeline: Pipeline, names: list[str]) -> None:
     """Raise an error that lists all columns that do not exist."""
     rolling = pipeline.rolling
@@ -286,6 +242,19 @@ def _require_columns(pipeline: Pipeline, names: list[str]) -> None:
     ]
     if mistakes:
         raise pipeline.origin.error(mistakes)
+
+
+def _require_identity(pipeline: Pipeline, results: DataFrame, written: DataFrame) -> None:
+    """Raise an error for output steps that drop what a sink needs to replace a result by its revision."""
+    if not pipeline.keeps_latest or not pipeline.output.steps:
+        return
+    options = pipeline.sink.options
+    named = options.get("keys") if pipeline.sink.format == "upsert" else None
+    needed = [*(pipeline.identity if named is None else []), "revision", "deleted"]
+    for name in needed:
+        if name in results.columns and name not in written.columns:
+            message = f"must keep the column {shown(name)}, which a sink in the format {pipeline.sink.format} needs."
+            raise pipeline.mistake(("output", "steps"), message)
 
 
 def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:

@@ -1,10 +1,15 @@
 """Errors of Spark as one sentence: the root cause, without the stack traces around it."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sash import errors
 from sash.errors import SashError
+from sash.pipeline.config.errors import PipelineFileError
+from sash.pipeline.config.read import Pipeline
+from sash.pipeline.config.toml_lines import Path
 
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z]\w*): (.+)$", re.MULTILINE)
@@ -33,6 +38,17 @@ def cause_of(error: BaseException) -> str:
     if _TRACEBACK in text:
         return _of_python(text)
     return _tidied(_of_java(text)) or f"{type(error).__name__}."
+
+
+@contextmanager
+def reported_at(pipeline: Pipeline, path: Path) -> Iterator[None]:
+    """Raise errors of Spark as mistakes at a key of the file."""
+    try:
+        yield
+    except PipelineFileError:
+        raise
+    except Exception as error:
+        raise pipeline.mistake(path, cause_of(error)) from error
 
 
 def condition_of(error: BaseException) -> str | None:

@@ -33,6 +33,7 @@ from sash.keyed.result_columns import event_columns
 from sash.locations import local_path
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.checkpoint import Checkpoint
+from sash.pipeline.run.steps import HIDDEN, MALFORMED, ORIGIN
 from sash.spark.columns import column
 from sash.spark.durable import make_directory, sync
 from sash.spark.schema import all_nullable, require_passable
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
     from pyarrow.parquet import ParquetWriter
 
-MALFORMED = "__sash_malformed"  # the text of a record that could not be parsed, otherwise null
 REASONS = ("malformed", "null_time", "ahead", "null_id", "null_key")
+WRITTEN = ("reason", "row")  # the columns of the files …
+PLACE = {"topic": "string", "partition": "int", "offset": "bigint"}  # … and where a record of Kafka is
 BACKFILL = -1  # the batch number of a batch run
 _REASON, _ROW = "__sash_reason", "__sash_row"
 _UNUSABLE, _LATE = "part", "late"  # how the names of files begin
@@ -93,7 +95,7 @@ def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation) -> DataF
 
 def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Return the rows of `counted` that can be used; the others are written to the quarantine's path, if any."""
-    own = [name for name in df.columns if name not in (MALFORMED, _REASON)]
+    own = [name for name in df.columns if name not in (*HIDDEN, _REASON)]
     if pipeline.quarantine.path is None:
         return df.filter(F.col(_REASON).isNull()).select(*[column(name) for name in own])
     require_passable(StructType([df.schema[name] for name in own]))
@@ -101,9 +103,9 @@ def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Return the results for an upsert without late rows; those are written to the quarantine's path, if any."""
+    """Return the results without late rows, if a revision replaces the one before it; those go to the path, if any."""
     spec = pipeline.rolling.spec
-    if spec.late == "drop" or not pipeline.sink.upserts:
+    if spec.late == "drop" or not pipeline.keeps_latest:
         return results
     sizes = [name_of(window) for window in spec.windows]
     added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}
@@ -121,14 +123,21 @@ def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
 def _without(df: DataFrame, own: list[str], reason: Column, text: Column, files: _Files) -> DataFrame:
     """Return these columns of the rows without a reason; the reason and the text of the others are written."""
     shape = all_nullable(StructType([df.schema[name] for name in own]))
+    written = [text.alias(_ROW), *_place(df, files)]
     # By position: Spark would read a dot in a name as a field of a struct.
-    rows = df.select(*[column(name) for name in own], reason, F.when(reason.isNotNull(), text).alias(_ROW))
+    rows = df.select(*[column(name) for name in own], reason, *[F.when(reason.isNotNull(), one) for one in written])
     numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
 
     def divide(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return divided(files, own, batches)
 
     return numbered.mapInArrow(divide, shape)
+
+
+def _place(df: DataFrame, files: _Files) -> list[Column]:
+    """Return where a row was in Kafka; results and their late rows do not know it, and have nulls in the same files."""
+    known = ORIGIN in df.columns
+    return [F.col(ORIGIN)[name] if known else F.lit(None).cast(PLACE[name]) for name in files.columns if name in PLACE]
 
 
 def _as_text(df: DataFrame, own: list[str]) -> Column:
@@ -138,14 +147,14 @@ def _as_text(df: DataFrame, own: list[str]) -> Column:
 
 
 def divided(files: _Files, names: list[str], batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """Yield the rows without a reason and write the others; the last two columns are the reason and the row's text."""
+    """Yield the rows without a reason and write the others; the last columns are those of the files."""
     pa, file = pyarrow(), _TaskFile(files)
     try:
         for batch in batches:
-            reasons, texts = batch.column(len(names)), batch.column(len(names) + 1)
+            reasons = batch.column(len(names))
             good = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
             if reasons.null_count < len(reasons):
-                file.write(reasons, texts)
+                file.write(batch.columns[len(names) :])
                 good = good.filter(reasons.is_null())
             if good.num_rows:
                 yield good
@@ -156,15 +165,17 @@ def divided(files: _Files, names: list[str], batches: Iterator[RecordBatch]) -> 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of one kind of rows: their directory, how their names begin, and the host of the driver, if known."""
+    """The files of one kind of rows: directory, beginning of their names, host of the driver, if known, and columns."""
 
     root: str
     kind: str
     host: str | None
+    columns: tuple[str, ...] = WRITTEN
 
     @classmethod
     def of(cls, pipeline: Pipeline, kind: str) -> _Files:
-        return cls(str(root_of(pipeline)), kind, None if is_remote() else socket.gethostname())
+        columns = (*WRITTEN, *PLACE) if pipeline.source.format == "kafka" else WRITTEN
+        return cls(str(root_of(pipeline)), kind, None if is_remote() else socket.gethostname(), columns)
 
     def require_shared(self) -> None:
         """Raise if this machine does not see the directory of the driver: rows written here would be lost."""
@@ -192,10 +203,9 @@ class _TaskFile:
         self.unfinished = directory / f".{self.path.name}.{uuid4().hex}"
         self.writer: ParquetWriter | None = None
 
-    def write(self, reasons: Array, texts: Array) -> None:
-        """Write the rows that have a reason."""
-        pa = pyarrow()
-        table = pa.table({"reason": reasons, "row": texts}).filter(reasons.is_valid())
+    def write(self, columns: list[Array]) -> None:
+        """Write the rows that have a reason, which is the first column."""
+        table = pyarrow().table(columns, names=list(self.files.columns)).filter(columns[0].is_valid())
         if self.writer is None:
             import pyarrow.parquet as pq
 

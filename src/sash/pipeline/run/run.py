@@ -32,7 +32,8 @@ class Progress:
     """The counts of one micro-batch.
 
     `rows` counts the output of the steps, and `value` is the plotted column at the latest time of the results.
-    `state_bytes` and `live_keys` cover the buckets that the last micro-batch with rows touched.
+    `state_bytes` and `live_keys` cover the buckets that the last micro-batch with rows touched. `kafka_lag` is the
+    number of records in the topics of the source that are not read yet, None if the source is not Kafka.
     """
 
     batch: int
@@ -47,6 +48,7 @@ class Progress:
     state_bytes: int
     live_keys: int
     value: float | None
+    kafka_lag: int | None = None
 
 
 @dataclass
@@ -199,6 +201,7 @@ class _Run:
             state_bytes=self._state[0],
             live_keys=self._state[1],
             value=results.get("value"),
+            kafka_lag=counts["kafka_lag"],
         )
 
     def _add(self, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Where results go: an upsert, any Spark format, or a table; for streams and batches."""
+"""Where results go: an upsert, Kafka, any Spark format, or a table; for streams and batches."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,12 @@ from pyspark.sql.utils import is_remote
 
 from sash.durations import nanoseconds
 from sash.errors import SashError, UnsupportedError, shown
+from sash.pipeline.config.model import TO_PATHS
 from sash.pipeline.config.read import Pipeline, PipelineFileError
-from sash.pipeline.config.rules import FILES, TO_PATHS
-from sash.pipeline.run import postgresql
-from sash.pipeline.run.dataframes import absolute, text_of
-from sash.pipeline.run.error_text import cause_of
+from sash.pipeline.config.rules import FILES
+from sash.pipeline.run import kafka, postgresql
+from sash.pipeline.run.error_text import cause_of, reported_at
+from sash.pipeline.run.option_text import absolute, text_of
 from sash.spark import upsert
 
 # What Spark's writer of streams accepts.
@@ -29,7 +30,7 @@ def upsert_of(pipeline: Pipeline, results: DataFrame) -> Callable[[DataFrame, in
     columns = results.columns
     try:
         merge = upsert(
-            **{"keys": identity(pipeline), **_target(pipeline)},
+            **{"keys": pipeline.identity, **_target(pipeline)},
             revision="revision" if "revision" in columns else None,
             deleted="deleted" if "deleted" in columns else None,
             late="keep",  # the quarantine has taken those of `rolling`; any other column of the name is the user's
@@ -53,8 +54,11 @@ def check(pipeline: Pipeline, results: DataFrame) -> None:
     """Raise an error for a sink that cannot be written, as far as it is known before anything runs."""
     if pipeline.sink.upserts:
         upsert_of(pipeline, results)
-    elif pipeline.sink.format != "table" and not is_remote():
+        return
+    if pipeline.sink.format != "table" and not is_remote():
         _require_format(pipeline, results.sparkSession, results.isStreaming)
+    with reported_at(pipeline, ("sink", "format")):
+        _written(pipeline, results)
 
 
 def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
@@ -65,7 +69,10 @@ def _require_format(pipeline: Pipeline, spark: Any, streaming: bool) -> None:
     try:
         source = jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, state.conf())
     except Exception as error:
-        own = ", ".join(f'"{name}"' for name in ("upsert", "delta", "postgresql", "console", "table", *FILES))
+        if name == kafka.FORMAT:
+            raise kafka.missing_connector(pipeline, "sink") from error
+        known = ("upsert", "delta", "postgresql", "kafka", "console", "table", *FILES)
+        own = ", ".join(f'"{name}"' for name in known)
         message = f"{cause_of(error)} Accepted are {own}, and the name of any other data source that Spark has."
         raise pipeline.mistake(("sink", "format"), message) from error
     loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
@@ -92,17 +99,10 @@ def _place(pipeline: Pipeline) -> str:
     return "path" if pipeline.sink.format in TO_PATHS else "table"
 
 
-def identity(pipeline: Pipeline) -> list[str]:
-    """Return the columns that identify a result: the keys and the time, and the id where there is one."""
-    rolling = pipeline.rolling
-    if rolling.every is not None:
-        return [*rolling.keys, "window_end"]
-    return [*rolling.keys, rolling.time, *([rolling.id] if rolling.id is not None else [])]
-
-
 def start(pipeline: Pipeline, results: DataFrame, *, once: bool) -> StreamingQuery:
     """Start the query of a stream."""
     sink = pipeline.sink
+    results = _written(pipeline, results)
     writer = results.writeStream.queryName(pipeline.name).outputMode("append")
     writer = writer.option("checkpointLocation", absolute(str(pipeline.checkpoint)))
     if once:
@@ -130,12 +130,19 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
             raise pipeline.mistake(("sink", place), message)
         merge(results, 0)
         return
-    writer = _configured(results.write, pipeline).mode(sink.mode)
+    writer = _configured(_written(pipeline, results).write, pipeline).mode(sink.mode)
     writer.saveAsTable(sink.table) if sink.table is not None else writer.save()
+
+
+def _written(pipeline: Pipeline, results: DataFrame) -> DataFrame:
+    """Return what is written of the results: the rows themselves, or records of Kafka."""
+    return kafka.records_of(results, pipeline.identity) if pipeline.sink.format == kafka.FORMAT else results
 
 
 def _configured(writer: Any, pipeline: Pipeline) -> Any:
     sink = pipeline.sink
+    if sink.format == kafka.FORMAT:
+        return writer.format(kafka.FORMAT).options(**kafka.sink_options(pipeline))
     if sink.format != "table":
         writer = writer.format(sink.format)
     if sink.path is not None:

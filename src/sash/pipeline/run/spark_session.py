@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -17,9 +18,12 @@ from sash.errors import SashError
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.config.toml_lines import Path
 from sash.pipeline.run.error_text import PipelineError, cause_of
+from sash.pipeline.run.kafka import uses_kafka
 from sash.spark import session
+from sash.spark.jars import with_kafka_connector
 
 _STDERR = 2
+_UNRESOLVED = re.compile(r"unresolved dependency: ([^\s#]+)#([^\s;]+);(\S+): ([^\],]*)")
 
 
 def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
@@ -27,17 +31,25 @@ def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
 
     Java and Spark's Python workers write to stderr. With `quiet`, the stderr of a new session goes to a temporary file
     that is removed when the process exits. The caller's handler for Ctrl-C is restored, because Spark installs its own.
+    A new session for a pipeline with Kafka loads Spark's connector.
     """
     running = SparkSession.getActiveSession() is not None
     master = None if running else pipeline.spark.master
     with _own_signals(), _silenced(quiet and not running) as log:
         try:
-            return session(master, app=pipeline.name, **pipeline.spark.conf)
+            return session(master, app=pipeline.name, **_confs(pipeline, running))
         except SashError as error:
             raise pipeline.mistake(_key_of(pipeline, error.argument), str(error)) from error
         except Exception as error:
-            reason = cause_of(error) + _last_line(log)
+            reason = _unresolved(log) or cause_of(error) + _last_line(log)
             raise PipelineError(f"{pipeline.name}: Spark could not be started: {reason}") from error
+
+
+def _confs(pipeline: Pipeline, running: bool) -> dict[str, Any]:
+    """Return the settings of the session, with the Kafka connector if it is needed and this process starts Spark."""
+    confs = pipeline.spark.conf
+    elsewhere = running or "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    return confs if elsewhere or not uses_kafka(pipeline) else with_kafka_connector(confs)
 
 
 def _key_of(pipeline: Pipeline, argument: str | None) -> Path:
@@ -77,6 +89,18 @@ def _silenced(quiet: bool) -> Iterator[FilePath | None]:
         os.dup2(stderr, _STDERR)
         os.close(stderr)
         os.close(handle)
+
+
+def _unresolved(log: FilePath | None) -> str | None:
+    """Return a sentence about a package that could not be resolved, if that is why Spark did not start."""
+    found = None if log is None else _UNRESOLVED.search(log.read_text(errors="replace"))
+    if found is None:
+        return None
+    group, name, version, why = found.groups()
+    return (
+        f"{group}:{name}:{version} could not be fetched ({why}); set spark.conf.spark.jars to jars that you have, or "
+        "spark.conf.spark.jars.packages to another version."
+    )
 
 
 def _last_line(log: FilePath | None) -> str:

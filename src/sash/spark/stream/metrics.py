@@ -17,7 +17,8 @@ def metrics(query: "StreamingQuery") -> list[dict[str, Any]]:
     It has `batch`, `seconds`, `rows_per_second` and `watermark`, and the counters of the operator: rows in, bad, late,
     emitted, revised, deleted; hits, catch-ups and rebuilds of buckets in memory; bytes of state written and read; and
     the keys, rows, records and bytes in the buckets that the micro-batch touched. Counters are at least once: Spark
-    adds what a repeated task has counted.
+    adds what a repeated task has counted. If a source is Kafka, `kafka_lag` is the number of records in its topics that
+    the query has not read, and `kafka_lag_by_partition` the same by "topic-partition"; otherwise None and empty.
     """
     if not hasattr(query, "recentProgress"):
         raise KindError(
@@ -33,13 +34,36 @@ def of_batch(progress: dict[str, Any]) -> dict[str, Any]:
     buckets = [counts for row in operators for counts in row["counts"] or ()]
     counters = {name: sum(int(counts[place]) for counts in buckets) for place, name in enumerate(COUNTERS)}
     seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
+    lags = kafka_lag(progress)
     return {
         "batch": progress["batchId"],
         "seconds": seconds,
         "rows_per_second": counters["rows_in"] / seconds if seconds else 0.0,
         "watermark": progress.get("eventTime", {}).get("watermark"),
+        "kafka_lag": sum(lags.values()) if lags else None,
+        "kafka_lag_by_partition": lags,
         **counters,
     }
+
+
+def kafka_lag(progress: dict[str, Any]) -> dict[str, int]:
+    """Return the number of records behind the end of each partition, by "topic-partition".
+
+    >>> source = {"endOffset": {"payments": {"0": 7}}, "latestOffset": {"payments": {"0": 10, "1": 4}}}
+    >>> kafka_lag({"sources": [{"description": "KafkaV2[Subscribe[payments]]", **source}]})
+    {'payments-0': 3, 'payments-1': 4}
+    """
+    lags: dict[str, int] = {}
+    for source in progress.get("sources", []):
+        if not str(source.get("description", "")).startswith("KafkaV2["):
+            continue
+        read, there = source.get("endOffset") or {}, source.get("latestOffset") or {}
+        for topic, partitions in there.items():
+            for partition, latest in partitions.items():
+                behind = latest - read.get(topic, {}).get(partition, 0)
+                name = f"{topic}-{partition}"
+                lags[name] = lags.get(name, 0) + max(behind, 0)
+    return lags
 
 
 def _by_name(row: dict[str, Any]) -> dict[str, Any]:
