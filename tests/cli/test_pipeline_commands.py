@@ -114,6 +114,25 @@ def test_new_writes_a_file_that_passes_its_check_and_runs(spark, here):
     assert upserted_table("out/results").num_rows > 0
 
 
+def test_run_prints_json_and_serves_metrics(spark, here, monkeypatch):
+    """A line for each micro-batch and one at the end; the port shows the same totals."""
+    from sash.pipeline.run import prometheus
+
+    given = []
+    monkeypatch.setattr(prometheus, "serve", lambda port, totals: given.append((port, totals)) or (lambda: None))
+    command("new")
+    words = ["run", "pipeline.toml", "--once", "--set", "source.options.rows=6000", "--log", "json"]
+    ran = command(*words, "--metrics", "9464")
+    assert ran.exit_code == 0, ran.output
+    *batches, end = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [line["event"] for line in batches] == ["batch"] * len(batches) and end["event"] == "end"
+    ((port, totals),) = given
+    (found,) = totals().values()
+    assert port == 9464 and list(totals()) == ["payments"]
+    assert found.counters["rows_in"] == sum(line["rows"] for line in batches) == end["rows_in"] == 6000
+    assert found.counters["emitted"] == end["emitted"] and found.counters["batches"] == len(batches)
+
+
 def test_new_does_not_overwrite_a_file(here):
     (here / "mine.toml").write_text("mine")
     refused = command("new", "mine.toml")

@@ -1,7 +1,8 @@
 """Rolling aggregates over batch and streaming DataFrames of Spark.
 
 `rolling` computes them, `session` starts a local Spark to try it on, `upsert` is a sink that keeps the latest revision
-of each row, `metrics` returns the counters of a query, and `inspect` reads its checkpoint.
+of each row, `metrics` returns the counters of a query, `MetricsListener` sums them up, and `inspect` reads its
+checkpoint.
 """
 
 from sash.errors import UnsupportedError
@@ -15,10 +16,12 @@ from sash.spark.aggregation import rolling
 from sash.spark.sessions import session
 from sash.spark.stream.inspect import inspect
 from sash.spark.stream.metrics import metrics
+from sash.spark.stream.totals import MetricsListener
 from sash.spark.upserts.reading import read_upserted, upserted_files, upserted_table
 from sash.spark.upserts.sink import upsert
 
 __all__ = [
+    "MetricsListener",
     "inspect",
     "metrics",
     "read_upserted",

@@ -21,6 +21,7 @@ from sash.pipeline.run.dataframes import Frames, frames_of, require_own_checkpoi
 from sash.pipeline.run.error_text import PipelineError, cause_of
 from sash.pipeline.run.spark_session import session_of
 from sash.spark.stream.metrics import of_batch
+from sash.spark.stream.totals import Totals
 
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 30.0  # how long a stop waits for the current micro-batch
@@ -81,16 +82,18 @@ def run(
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
+    totals: Totals | None = None,
 ) -> Outcome:
     """Run a pipeline to its end, or until `stop` is set, and return its counts.
 
     With `once` a stream processes the available data, then ends. `on_progress` is called for every micro-batch, and
-    once for a batch. A stop waits for the current micro-batch, and the next run resumes from the checkpoint. `spark`
-    defaults to the session that the file describes, which keeps running. A failure raises `PipelineError`.
+    once for a batch; `totals` counts up what Spark reports. A stop waits for the current micro-batch, and the next run
+    resumes from the checkpoint. `spark` defaults to the session that the file describes, which keeps running. A failure
+    raises `PipelineError`.
     """
     began = time.monotonic()
     spark = session_of(pipeline) if spark is None else spark
-    current = _Run(pipeline, spark, on_progress, stop or threading.Event())
+    current = _Run(pipeline, spark, on_progress, stop or threading.Event(), totals or Totals())
     try:
         if pipeline.mode == "batch":
             current.batch()
@@ -112,6 +115,7 @@ class _Run:
     spark: SparkSession
     on_progress: Callable[[Progress], None] | None
     stop: threading.Event
+    totals: Totals
     outcome: Outcome = field(default_factory=Outcome)
     _seen: tuple[int, str] = (-1, "")
     _state: tuple[int, int] = (0, 0)  # bytes and live keys
@@ -178,6 +182,7 @@ class _Run:
             return
         for progress in _after(self._seen, query.recentProgress):
             self._seen = progress["batchId"], progress["timestamp"]
+            self.totals.add(progress)
             if "addBatch" in progress["durationMs"]:  # not the report that Spark makes every ten seconds while idle
                 self._add(self._progress(progress))
 

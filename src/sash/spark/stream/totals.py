@@ -47,6 +47,7 @@ GAUGES = {
     "batch_seconds": "time that the last micro-batch took",
     "rows_per_second": "rows in the last micro-batch, by its time",
     "watermark_lag_seconds": "how far the watermark is behind the clock",
+    "kafka_lag_records": "records of Kafka that are not read yet",
     "live_keys": "keys in the buckets that the last micro-batch with rows touched",
     "live_rows": "rows or panes in them",
     "records": "records of their state",
@@ -78,7 +79,7 @@ class Totals:
         for name in COUNTERS:
             self.counters[name] += found.get(name, 0)
         self.gauges |= {"last_batch": found["batch"], "batch_seconds": found["seconds"]}
-        self.gauges["rows_per_second"] = found["rows_per_second"]
+        self.gauges |= {"rows_per_second": found["rows_per_second"], "kafka_lag_records": found["kafka_lag"] or 0}
         if found["records"]:
             self.gauges |= {name: found[name] for name in _STATE}
 
