@@ -56,7 +56,6 @@ total = "sum(amount)"
 [sink]
 format = "upsert"
 path = "out/results"
-options = { buckets = 2 }
 """
 
 RECORDS = """\

@@ -89,7 +89,7 @@ class DeltaUpsert:
         self.check(batch.schema)
         batch = without_late(batch, self.late)
         if delta_spark.is_enabled(batch.sparkSession):
-            delta_spark.merge(self, batch, batch_id)
+            self._merge_on_executors(batch, batch_id)
             return
         if driver_query(batch) is not None:
             with collected(batch) as rows:
@@ -174,7 +174,7 @@ class DeltaUpsert:
         if first is None:
             return
         table = self.open_for(schema, rows.query)
-        if is_repetition(self.last_batches(table, rows.query), rows.query, batch_id, self.place):
+        if is_repetition(self._last_batches(table, rows.query), rows.query, batch_id, self.place):
             return
         # A micro-batch of several merges is noted with the last: those before it can be repeated.
         for following in tables:
@@ -183,8 +183,17 @@ class DeltaUpsert:
         self._merge(table, first, _noted(rows.query, batch_id))
         self.upkeep.after(table, self.definition)
 
+    def _merge_on_executors(self, batch: DataFrame, batch_id: int) -> None:
+        query = driver_query(batch)
+        table = self.open_for(batch.schema, query)
+        if is_repetition(self._last_batches(table, query), query, batch_id, self.place):
+            batch.write.format("noop").mode("append").save()  # the next one needs the state that it commits
+            return
+        noted = None if query is None else (delta_table.app_of(query), batch_id)
+        delta_spark.merge(delta_table.uri_of(self.location), batch, self.definition, noted)
+
     @staticmethod
-    def last_batches(table: "DeltaTable", query: str | None) -> dict[str, int]:
+    def _last_batches(table: "DeltaTable", query: str | None) -> dict[str, int]:
         """Return the last micro-batch of a query that the table has, by the query."""
         version = None if query is None else table.transaction_version(delta_table.app_of(query))
         return {} if query is None or version is None else {query: version}

@@ -1,6 +1,6 @@
 """The same merge on the executors, through Delta's own MERGE, in a session that has Delta Lake."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -8,13 +8,7 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
 from sash.spark.columns import column
-from sash.spark.upserts import delta_table
-from sash.spark.upserts.collected import driver_query
 from sash.spark.upserts.definition import Definition
-from sash.spark.upserts.target import is_repetition
-
-if TYPE_CHECKING:
-    from sash.spark.upserts.delta import DeltaUpsert
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 _APP, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
@@ -43,20 +37,16 @@ def by_time(rows: DataFrame, definition: Definition) -> DataFrame:
     return rows if time is None else rows.orderBy(column(time))
 
 
-def merge(sink: "DeltaUpsert", batch: DataFrame, batch_id: int) -> None:
-    """Merge a micro-batch into the table of a sink."""
-    query, spark = driver_query(batch), batch.sparkSession
-    table = sink.open_for(batch.schema, query)
-    if is_repetition(sink.last_batches(table, query), query, batch_id, sink.place):
-        batch.write.format("noop").mode("append").save()  # the next one needs the state that it commits
-        return
-    latest(batch, sink.definition).createOrReplaceTempView(_VIEW)
-    names = [name for name in batch.columns if name != sink.definition.deleted]
+def merge(uri: str, batch: DataFrame, definition: Definition, noted: tuple[str, int] | None) -> None:
+    """Merge a micro-batch into a table, and note it as the version of an application."""
+    spark = batch.sparkSession
+    latest(batch, definition).createOrReplaceTempView(_VIEW)
+    names = [name for name in batch.columns if name != definition.deleted]
     try:
-        if query is not None:
-            spark.conf.set(_APP, delta_table.app_of(query))
-            spark.conf.set(_VERSION, str(batch_id))
-        spark.sql(statement(delta_table.uri_of(sink.location), names, sink.definition))
+        if noted is not None:
+            spark.conf.set(_APP, noted[0])
+            spark.conf.set(_VERSION, str(noted[1]))
+        spark.sql(statement(uri, names, definition))
     finally:
         spark.conf.unset(_APP)
         spark.conf.unset(_VERSION)
