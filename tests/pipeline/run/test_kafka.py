@@ -110,6 +110,15 @@ def started(place, *options):
     return subprocess.Popen(command, cwd=place, start_new_session=True, **pipes)
 
 
+def output_of(process):
+    """Return all that a process prints until its end; one that does not end is killed."""
+    try:
+        return process.communicate(timeout=PATIENCE)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail(f"the pipeline did not end within {PATIENCE} s:\n{process.communicate()[0]}")
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
     yield from kafka_broker.running(tmp_path_factory.mktemp("kafka"))
@@ -130,9 +139,9 @@ def ended(broker, tmp_path_factory):
         lines.append(first.stdout.readline())
         assert lines[-1], "the pipeline ended early:\n" + "".join(lines)
     os.killpg(first.pid, signal.SIGKILL)
-    killed = "".join(lines) + first.communicate(timeout=PATIENCE)[0]
+    killed = "".join(lines) + output_of(first)
     second = started(place)
-    resumed, _ = second.communicate(timeout=PATIENCE)
+    resumed = output_of(second)
     assert second.returncode == 0, resumed
     results = kafka_broker.consumed(broker, "results")
     return SimpleNamespace(place=place, produced=produced, killed=killed, resumed=resumed, results=results)
@@ -187,7 +196,7 @@ def test_a_batch_of_the_same_topics_has_the_same_results(ended, broker):
     """A backfill into a topic of its own: every key once, with the values of the stream."""
     broker.create("backfill")
     batch = started(ended.place, "--mode", "batch", "--set", "sink.topic=backfill", "--set", "quarantine.path=aside")
-    said, _ = batch.communicate(timeout=PATIENCE)
+    said = output_of(batch)
     assert batch.returncode == 0 and "7 quarantined" in said, said
     written = kafka_broker.consumed(broker, "backfill")
     found = {identity(record): json.loads(record.value) for record in written}

@@ -1,9 +1,11 @@
 """Kafka in pipelines: records of topics as rows, results as records, and what to say where the connector is missing."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
@@ -27,6 +29,7 @@ COLUMNS = {
     "kafka_offset": "offset",
 }
 _VALUE, _BROKEN = "value", "__sash_broken"
+_OLDER = "spark.sql.sources.useV1SourceList"
 _NOT_FOUND = "Failed to find data source: kafka"
 # Times in full: with milliseconds, as in Spark's default, results of different times would have one key.
 _JSON = {
@@ -119,6 +122,21 @@ def sink_options(pipeline: Pipeline) -> dict[str, str]:
     """Return the options of the writer."""
     sink = pipeline.sink
     return {"topic": str(sink.topic), "includeHeaders": "true"} | _options(sink.servers, sink.options)
+
+
+@contextmanager
+def observed_writes(spark: SparkSession) -> Iterator[None]:
+    """Have Spark write batches by the newer of its two interfaces for the connector.
+
+    By the older one, its default, the plan runs outside of the command that writes. Nothing completes the observations
+    of the plan then, and whoever asks for the counts waits forever.
+    """
+    before = str(spark.conf.get(_OLDER))
+    spark.conf.set(_OLDER, ",".join(name for name in before.split(",") if name.strip().lower() != FORMAT))
+    try:
+        yield
+    finally:
+        spark.conf.set(_OLDER, before)
 
 
 def _options(servers: list[str] | None, options: dict[str, Any]) -> dict[str, str]:

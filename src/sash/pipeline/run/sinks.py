@@ -131,6 +131,10 @@ def write(pipeline: Pipeline, results: DataFrame) -> None:
         merge(results, 0)
         return
     writer = _configured(_written(pipeline, results).write, pipeline).mode(sink.mode)
+    if sink.format == kafka.FORMAT:
+        with kafka.observed_writes(results.sparkSession):
+            writer.save()
+        return
     writer.saveAsTable(sink.table) if sink.table is not None else writer.save()
 
 
