@@ -175,7 +175,7 @@ def test_check_refuses_sinks_that_cannot_be_written_and_warns_of_merged_events(h
     unknown = command("check", "--set", "sink.format=upsrt", "--set", "sink.options={}")
     assert unknown.exit_code == 2
     assert "sink.format: Failed to find the data source: upsrt" in unknown.output
-    assert 'Accepted are "upsert", "postgresql", "console", "table", "avro", ' in unknown.output
+    assert 'Accepted are "upsert", "delta", "postgresql", "kafka", "console", "table", "avro", ' in unknown.output
     batch_only = command("check", "--set", "sink.format=jdbc", "--set", "sink.options={}")
     assert batch_only.exit_code == 2
     assert "sink.format: must be a format that Spark can write a stream to, got 'jdbc'" in batch_only.output
