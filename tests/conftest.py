@@ -38,6 +38,7 @@ GROUPS = {
     "tests/pipeline/run/test_kafka_parts.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
     "tests/pipeline/run/test_postgresql.py": "spark",
+    "tests/pipeline/run/test_testing.py": "spark",
     "tests/cli/test_demo_kafka.py": "kafka",
     "tests/cli/": "cli",
 }

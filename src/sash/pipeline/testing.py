@@ -1,0 +1,82 @@
+"""Tests of a pipeline file on a few rows: what its target holds after them, without a stream.
+
+    from sash.pipeline.testing import results_of
+
+    def test_totals():
+        rows = [{"card": "a", "at": at("10:00"), "amount": 5.0}, {"card": "a", "at": at("10:20"), "amount": 2.0}]
+        assert results_of("pipeline.toml", rows)["total_1h"].to_pylist() == [5.0, 7.0]
+
+A file without steps, deletes and ids is computed in process, in milliseconds. Steps and conditions are SQL, which takes
+Spark: pass a session that several tests share, or a local one is started.
+"""
+
+import os
+from collections.abc import Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from sash.inputs.tables import table_of
+from sash.keyed.rolling import rolling
+from sash.pipeline.config.read import Pipeline, read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_IN_PROCESS = tuple(signature(rolling).parameters)[1:]
+
+
+def results_of(
+    pipeline: "Pipeline | str | os.PathLike[str]",
+    rows: Any,
+    *,
+    spark: "SparkSession | None" = None,
+    overrides: Sequence[str] = (),
+) -> "pa.Table":
+    """Return the results of some rows by a pipeline: those of a batch, which a stream's target holds in the end.
+
+    `rows` is a list of dicts, or whatever `rolling` takes as a table, with the columns of the source; `overrides` are
+    those of `sash run --set`. Rows that the quarantine would take are left out; nothing is late, and nothing is
+    written.
+    """
+    if not isinstance(pipeline, Pipeline):
+        pipeline = read(pipeline, overrides)
+    table = _table_of(rows)
+    if spark is None and not needs_spark(pipeline):
+        words = {name: value for name, value in pipeline.rolling.arguments().items() if name in _IN_PROCESS}
+        return rolling(table, **words)
+    return _on_spark(pipeline, table, spark)
+
+
+def needs_spark(pipeline: Pipeline) -> bool:
+    """Return whether only Spark can compute a pipeline's results: its steps, conditions and deletes."""
+    rolled, aside = pipeline.rolling, pipeline.quarantine
+    parts = (pipeline.steps, pipeline.output.steps, rolled.retract, rolled.id, aside.ahead)
+    return any(parts) or aside.null_keys == "quarantine"
+
+
+def _table_of(rows: Any) -> "pa.Table":
+    import pyarrow as pa
+
+    if isinstance(rows, (list, tuple)):
+        return pa.Table.from_pylist(list(rows))
+    return table_of(rows, "rows")
+
+
+def _on_spark(pipeline: Pipeline, table: "pa.Table", spark: "SparkSession | None") -> "pa.Table":
+    from sash.pipeline.config.model import Quarantine, Source
+    from sash.pipeline.run.dataframes import frames_of
+    from sash.spark import session
+
+    spark = session("local[2]", app="sash-testing") if spark is None else spark
+    name = f"sash_testing_{uuid4().hex}"
+    spark.createDataFrame(table).createOrReplaceTempView(name)
+    aside = pipeline.quarantine.model_copy(update={"path": None})
+    assert isinstance(aside, Quarantine)
+    source = Source(table=name, schema=None, watermark=pipeline.source.watermark)
+    batch = pipeline.model_copy(update={"source": source, "mode": "batch", "quarantine": aside})
+    try:
+        return frames_of(batch, spark, streaming=False).results.toArrow()
+    finally:
+        spark.catalog.dropTempView(name)
