@@ -28,7 +28,7 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize faults soak fuzz steps fuzz-bytes cards \
+.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
         lock clean
 
 help: ## list the targets
@@ -82,6 +82,9 @@ soak: $(READY) ## a stream at a steady rate: MINUTES=60; draws time, memory and 
 
 fuzz: $(READY) ## random windows, tables and streams against answers written from the documentation: MINUTES=10 SEED=0
 	env PYTHONPATH=tests $(PY) -m campaigns.fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0) --jobs $(JOBS)
+
+kafka-kills: $(READY) ## a million events from Kafka to Delta by a pipeline that is killed ten times, compared row for row
+	env PYTHONPATH=tests $(PY) -m campaigns.kafka_kills
 
 steps: $(READY) ## millions of steps of windows and the keyed engine on tiny nodes, against plain lists: STEPS=10000000 SEED=0
 	env PYTHONPATH=tests $(PY) -m campaigns.steps --steps $(or $(STEPS),10000000) --seed $(or $(SEED),0) --jobs $(JOBS)
