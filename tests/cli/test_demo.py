@@ -10,9 +10,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from sash import plot_style
@@ -22,7 +21,8 @@ from sash.demo.run import Folder, Settings, late_counted, pipeline_of, rules_of
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError
 from sash.pipeline.run import run as run_module
 from sash.pipeline.run import spark_session
-from sash.spark import upserted_files, upserted_table
+from sash.spark import upserted_table
+from sash.spark.upserts.delta_sql import literal
 
 ROWS = 9_000  # six micro-batches
 PATIENCE = 240  # seconds, for a machine that is busy with something else
@@ -122,12 +122,10 @@ def test_one_corrupted_result_is_found(ended, tmp_path):
     """A value that is changed on disk is named by its key and time, and the exit code is 1."""
     out = tmp_path / "out"
     shutil.copytree(ended[0], out)
-    path = upserted_files(out / "results")[0]
-    table, row = pq.ParquetFile(path).read(), 0
-    totals = table["total_30m"].to_pylist()
-    right, totals[row] = totals[row], totals[row] + 1
-    place = table.column_names.index("total_30m")
-    pq.write_table(table.set_column(place, "total_30m", pa.array(totals)), path, store_schema=False)
+    table, row = upserted_table(out / "results"), 0
+    right, card, end = table["total_30m"][row].as_py(), table["card"][row].as_py(), table["window_end"][row]
+    where = f"card = '{card}' AND window_end = {literal(end, end.type)}"
+    DeltaTable(out / "results").update(updates={"total_30m": "total_30m + 1"}, predicate=where)
     result = again(out)
     assert result.exit_code == 1
     when = table["window_end"][row].as_py().strftime("%Y-%m-%d %H:%M:%S")

@@ -219,7 +219,8 @@ def _tables(folder: Folder, rules: verify.Rules, broker: Broker | None) -> tuple
         return results.latest, results.history
     from sash.spark import upserted_table
 
-    return upserted_table(folder.results), history_of(folder)
+    latest = upserted_table(folder.results)
+    return latest, history_of(folder, latest, rules.key)
 
 
 def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | None:
@@ -232,8 +233,23 @@ def late_counted(batches: list[dict[str, Any]], settings: Settings) -> int | Non
     return sum(int(batch["late"]) for batch in batches)
 
 
-def history_of(folder: Folder) -> "Table":
-    """Return every revision of every result, from the current files of the results and those they replaced."""
-    table = summary.tables_of(list(folder.results.glob("*.parquet")))
+def history_of(folder: Folder, latest: "Table", key: str) -> "Table":
+    """Return every revision of every result, from the current files of the results and those they replaced.
+
+    Results that are gone from the table have one more, which is `deleted`.
+    """
+    import pyarrow as pa
+
+    table = summary.tables_of(list(folder.results.glob("*.parquet"))).select(latest.column_names).cast(latest.schema)
     # A file that replaces another repeats its unchanged rows.
-    return table.group_by(table.column_names, use_threads=False).aggregate([])
+    table = table.group_by(table.column_names, use_threads=False).aggregate([])
+    identity = [key, "window_end"]
+    last = table.group_by(identity, use_threads=False).aggregate([("revision", "max")])
+    gone = last.join(latest.select(identity), identity, join_type="left anti", use_threads=False)
+    after = pa.array([number + 1 for number in gone["revision_max"].to_pylist()], pa.int64())
+    tombstones = gone.select(identity).append_column("revision", after)
+    flags = [
+        part.append_column("deleted", pa.array([flag] * part.num_rows, pa.bool_()))
+        for part, flag in ((table, False), (tombstones, True))
+    ]
+    return pa.concat_tables(flags, promote_options="default")
