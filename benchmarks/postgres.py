@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from sash.spark import upsert
 from sash.spark.upserts.dialect import Transaction
 from tests.support.postgres_server import running
-from tests.support.upsert_rows import Pieces
+from tests.support.upsert_rows import pieces
 
 Claim = tuple[str, float, float]
 
@@ -71,7 +71,7 @@ def _written(connect: Callable[[], Any], table: str, way: str, revision: int) ->
     for name, kind in TYPES.items():
         schema.add(name, kind)
     sink: Any = upsert(connect=connect, table=table, keys=KEYS)
-    pieces, commit, on_server = Pieces(_rows(revision)), Transaction.commit, [0.0]
+    tables, commit, on_server = pieces(_rows(revision)), Transaction.commit, [0.0]
 
     def committed(transaction: Transaction) -> None:
         commit(transaction)
@@ -79,7 +79,7 @@ def _written(connect: Callable[[], Any], table: str, way: str, revision: int) ->
 
     with patch.multiple(Transaction, copies=WAYS[way], commit=committed):
         start, used = time.perf_counter(), time.process_time()
-        sink._transact(schema, pieces, "query", revision)
+        sink._transact(schema, tables, "query", revision)
         return Measured(time.perf_counter() - start, time.process_time() - used + on_server[0])
 
 

@@ -3,10 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,22 +11,10 @@ SCHEMA = "card string, ts timestamp, id long, total double, revision long, delet
 KEYS = ["card", "ts", "id"]
 
 
-@dataclass(frozen=True)
-class Pieces:
+def pieces(rows: pa.Table, size: int = 10_000) -> Iterator[pa.Table]:
     """Rows as they come to the driver, for an upsert into a database without Spark: `sink._transact`."""
-
-    rows: pa.Table
-    size: int = 10_000  # rows of each piece
-
-    def select(self, name: str) -> "Pieces":
-        return self
-
-    def toLocalIterator(self) -> Iterator[Any]:
-        for batch in self.rows.to_batches(max_chunksize=self.size):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            yield SimpleNamespace(piece=sink.getvalue().to_pybytes())
+    for start in range(0, rows.num_rows, size):
+        yield rows.slice(start, size)
 
 
 def instant(hour):

@@ -110,7 +110,7 @@ def test_a_server_that_cannot_be_reached_is_said_without_the_password(spark, exa
         ({"sink__path": "out"}, 'sink.path: cannot be combined with format = "postgresql"; name the server in'),
         (
             {"sink__mode": "overwrite"},
-            "sink.mode: must be omitted for PostgreSQL, whose rows are merged, got 'overwrite'",
+            "sink.mode: must be omitted for an upsert, which merges rows; a batch can",
         ),
         ({"sink__options__dns": "x"}, "sink.options.dns: unknown key; did you mean `dsn`?"),
         ({"sink__options__dsn": "host=h"}, "sink.options.dsn: cannot be combined with `dsn_env`; remove one of them."),

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from sash.errors import ArgumentError, ConcurrentUseError
 from sash.spark import upsert
 from sash.spark.upserts.dialect import Transaction
-from support.upsert_rows import KEYS, SCHEMA, Pieces, live, merged, random_batches
+from support.upsert_rows import KEYS, SCHEMA, live, merged, pieces, random_batches
 
 DRIVERS = {"psycopg": psycopg, "psycopg2": psycopg2}
 NUMBERS = count()
@@ -59,7 +59,7 @@ def schema_of(types):
 def put(sink, rows, batch, query="query", size=10_000):
     """Write rows of SMALL as a micro-batch of a query, without Spark."""
     table = pa.Table.from_pylist([dict(zip(SMALL, row, strict=True)) for row in rows], pa.schema(ARROW))
-    sink._transact(schema_of(SMALL), Pieces(table, size), query, batch)
+    sink._transact(schema_of(SMALL), pieces(table, size), query, batch)
 
 
 def by_statements(monkeypatch):
@@ -120,7 +120,7 @@ def test_infinity_and_nan_keep_their_places(connected):
     sink = upsert(connect=connected, table="t", keys="k", revision=None, deleted=None)
     column = pa.array([float("nan"), float("inf"), -0.0, None, 1.7976931348623157e308])
     table = pa.table({"k": pa.array(range(5), pa.int32()), "x": column})
-    sink._transact(schema_of({"k": "integer", "x": "double"}), Pieces(table), "query", 0)
+    sink._transact(schema_of({"k": "integer", "x": "double"}), pieces(table), "query", 0)
     found = selected(connected, "SELECT k, x::text FROM t ORDER BY k")
     assert found == [(0, "NaN"), (1, "Infinity"), (2, "-0"), (3, None), (4, "1.7976931348623157e+308")]
 
