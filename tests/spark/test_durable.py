@@ -35,7 +35,7 @@ def test_new_directories_are_synced_in_what_they_are_in(synced, tmp_path):
 def test_a_file_of_the_quarantine_is_synced_before_it_has_its_name(synced, tmp_path):
     """The names of directories made for it, the file, and its name."""
     file = _TaskFile(_Files(str(tmp_path / "aside"), "part", None))
-    file.write(pa.array(["late", None]), pa.array(["{}", "{}"]))
+    file.write([pa.array(["late", None]), pa.array(["{}", "{}"])])
     unfinished = file.unfinished
     file.publish()
     assert synced == [tmp_path, tmp_path / "aside", unfinished, file.path.parent]

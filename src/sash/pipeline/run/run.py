@@ -115,7 +115,7 @@ class _Run:
     spark: SparkSession
     on_progress: Callable[[Progress], None] | None
     stop: threading.Event
-    totals: Totals
+    totals: Totals = field(default_factory=Totals)
     outcome: Outcome = field(default_factory=Outcome)
     _seen: tuple[int, str] = (-1, "")
     _state: tuple[int, int] = (0, 0)  # bytes and live keys
