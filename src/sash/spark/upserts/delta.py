@@ -221,6 +221,8 @@ class DeltaUpsert:
 
         table = self._current() if mode == "overwrite" else self.open_for(schema, rows.query)
         table = table or self._create(schema, rows.query)
+        if mode == "append" and is_repetition(self._last_batches(table, rows.query), rows.query, batch_id, self.place):
+            return
         kind = utc_schema(self._stored(schema))
         tables = (live_of(one, self.definition).select(kind.names).cast(kind) for one in rows.tables)
         reader = pyarrow().RecordBatchReader.from_batches(kind, (part for one in tables for part in one.to_batches()))
