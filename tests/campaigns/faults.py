@@ -165,6 +165,9 @@ def _roll_back(run: Run, folder: Path, drivers: Drivers, ended: str, rng: random
             number = int(path.name.strip(".").split(".")[0])
             if number >= first + (name == "offsets"):
                 path.unlink()
+    for path in (folder / "out").glob("[0-9]*"):  # files cannot refuse an older checkpoint: they are set back with it
+        if int(path.stem) >= first:
+            path.unlink()
     return _go_on(run, folder, drivers)
 
 
