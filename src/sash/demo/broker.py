@@ -167,7 +167,7 @@ class Broker:
 
 
 def require_client() -> None:
-    """Raise an error that names what to install if there is no Kafka client for Python."""
+    """Raise an error that names what to install if Python lacks a Kafka client."""
     try:
         import confluent_kafka  # noqa: F401
     except ImportError as error:

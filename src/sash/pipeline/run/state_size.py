@@ -159,7 +159,7 @@ class _Nowhere:
 
 
 def _values(numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    """Return numbers as values of a type: text of twelve characters, nulls where there is no better guess."""
+    """Return numbers as values of a type: text of twelve characters, nulls for all other types."""
     types = pa.types
     if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
         return pa.array([f"{number:012}" for number in numbers.tolist()]).cast(kind)

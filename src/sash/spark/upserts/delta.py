@@ -112,8 +112,9 @@ class DeltaUpsert:
             require_same(self.definition, delta_table.definition_of(table, self.location), self.place)
         with collected(self._in_order(rows)) as found:
             self._fill(rows.schema, found, 0, mode="overwrite")
-        if self.writers():
-            delta_table.set_queries(self._opened_table(), [])  # whoever writes next begins with these rows
+        table = self._current()
+        if table is not None and delta_table.queries_of(table):
+            delta_table.set_queries(table, [])  # whoever writes next begins with these rows
 
     @property
     def place(self) -> Place:
@@ -128,10 +129,6 @@ class DeltaUpsert:
             self._table = delta_table.opened(self.location, self.storage)
         else:
             self._table.update_incremental()
-        return self._table
-
-    def _opened_table(self) -> "DeltaTable":
-        assert self._table is not None
         return self._table
 
     def _is_empty(self) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sash.inputs.arrow import pyarrow
 from sash.spark.upserts.definition import Definition
-from sash.spark.upserts.delta_sql import is_time, literal, quoted
+from sash.spark.upserts.delta_sql import is_time, literal
+from sash.spark.upserts.dialect import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa

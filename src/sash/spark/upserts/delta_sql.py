@@ -7,11 +7,12 @@ import numpy as np
 
 from sash.inputs.arrow import pyarrow
 from sash.spark.upserts.definition import Definition
+from sash.spark.upserts.dialect import quoted
+from sash.spark.upserts.rows import LEAST
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LEAST = -(2**63)
 _PLACE = "_sash_place"
 
 
@@ -30,17 +31,12 @@ class Clauses:
         columns = {f"target.{quoted(name)}": f"source.{quoted(name)}" for name in names}
         newer = removed = added = None
         if definition.revision is not None:
-            one, other = (f"coalesce({side}.{quoted(definition.revision)}, {_LEAST})" for side in ("source", "target"))
+            one, other = (f"coalesce({side}.{quoted(definition.revision)}, {LEAST})" for side in ("source", "target"))
             newer = f"{one} >= {other}"
         if definition.deleted is not None:
             gone = f"coalesce(source.{quoted(definition.deleted)}, false)"
             removed, added = " AND ".join([gone, *([newer] if newer else [])]), f"NOT {gone}"
         return cls(columns, newer, removed, added)
-
-
-def quoted(name: str) -> str:
-    """Return a name as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def matches_of(rows: "pa.Table", definition: Definition) -> list[str]:
@@ -89,7 +85,7 @@ def latest_of(rows: "pa.Table", definition: Definition) -> "pa.Table":
     """Return the latest row of each identity, because a merge must not write a row twice."""
     pa = pyarrow()
     if definition.revision is not None:
-        revisions = rows[definition.revision].cast(pa.int64()).fill_null(_LEAST).to_numpy()
+        revisions = rows[definition.revision].cast(pa.int64()).fill_null(LEAST).to_numpy()
         rows = rows.take(pa.array(np.argsort(revisions, kind="stable")))
     places = rows.select(list(definition.keys)).append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
     last = places.group_by(list(definition.keys), use_threads=False).aggregate([(_PLACE, "max")])
