@@ -172,7 +172,8 @@ class DatabaseUpsert:
         columns += [f"{quoted(field.name)} {transaction.dialect.type_of(field.dataType)}" for field in schema]
         visible = ", ".join(quoted(name) for name in schema.names if name != flag)
         live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
-        transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)})")
+        room = "" if self.definition.revision is None else transaction.dialect.room
+        transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)}){room}")
         transaction.execute(f"CREATE VIEW {view} AS SELECT {visible} FROM {rows}{live}")
         row = [self.table, self.definition.to_json(), schema.json()]
         transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", row)

@@ -41,6 +41,7 @@ class Dialect:
     most_parameters: int  # of one statement
     identity: str = "TEXT"  # the type of identities
     longest_name: int | None = None  # in bytes
+    room: str = ""  # what CREATE TABLE says to leave room for revisions
 
     def type_of(self, kind: DataType) -> str:
         """Return the SQL type for a Spark type."""
@@ -58,7 +59,8 @@ class Dialect:
 _SQLITE = Dialect("SQLite", _OF_SQLITE, "BEGIN IMMEDIATE", 900)
 _DUCKDB = Dialect("DuckDB", _STANDARD, "BEGIN TRANSACTION", 30_000)
 # Identities are compared by their bytes, which is faster than in the order of a language.
-_POSTGRES = Dialect("PostgreSQL", _STANDARD, None, 30_000, 'TEXT COLLATE "C"', 63)
+# A revision that fits into the page of the row it replaces leaves the index as it is.
+_POSTGRES = Dialect("PostgreSQL", _STANDARD, None, 30_000, 'TEXT COLLATE "C"', 63, " WITH (fillfactor = 60)")
 _OTHER = Dialect("SQL", _STANDARD, None, 30_000)
 _MODULES = {
     _SQLITE: ("sqlite3", "pysqlite3", "sqlcipher3"),
