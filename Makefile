@@ -23,6 +23,9 @@ SANITIZED := build/sanitize
 # with them, or a C++ exception finds no handler to intercept.
 PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
 
+# Some images set this; every process would compile all that it imports, and Spark starts many.
+unexport PYTHONDONTWRITEBYTECODE
+
 MAKEFLAGS += -j2
 READY := $(VENV)/.sash $(VENV)/.deps
 
