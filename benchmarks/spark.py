@@ -6,7 +6,16 @@ triggers compared with frequent ones.
 
 import sys
 
-from benchmarks import postgres, spark_batch, spark_cluster, spark_late, spark_streaming, spark_trigger, spark_upsert
+from benchmarks import (
+    postgres,
+    spark_batch,
+    spark_cluster,
+    spark_first,
+    spark_late,
+    spark_streaming,
+    spark_trigger,
+    spark_upsert,
+)
 from benchmarks.__main__ import print_claims
 
 _PARTS = {
@@ -15,6 +24,7 @@ _PARTS = {
     "late": spark_late.claims,
     "upsert": spark_upsert.claims,
     "postgres": postgres.claims,
+    "first": spark_first.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
 
