@@ -1,7 +1,7 @@
 """Claims about streams and batches on Spark: `make bench-spark`, or `python -m benchmarks.spark batch` for one part.
 
-Two parts run only if they are named: `cluster`, a standalone cluster compared with local[2], and `trigger`, rare
-triggers compared with frequent ones.
+Three parts run only if they are named: `cluster`, a standalone cluster compared with local[2], `trigger`, rare triggers
+compared with frequent ones, and `stages`, the parts of a micro-batch.
 """
 
 import sys
@@ -12,6 +12,7 @@ from benchmarks import (
     spark_cluster,
     spark_first,
     spark_late,
+    spark_stages,
     spark_streaming,
     spark_trigger,
     spark_upsert,
@@ -26,7 +27,7 @@ _PARTS = {
     "postgres": postgres.claims,
     "first": spark_first.claims,
 }
-_LONG = {"cluster": spark_cluster.claims, "trigger": spark_trigger.claims}
+_LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from sash.demo import kafka as topics
 from sash.demo import summary
 from sash.demo.broker import Broker
 from sash.demo.report import write_report
-from sash.demo.run import ROWS_A_SECOND, Folder, Settings, events_of, pipeline_of, summarize
+from sash.demo.run import Folder, Settings, events_of, pipeline_of, rows_within, summarize
 from sash.demo.summary import Summary
 from sash.errors import ArgumentError, shown
 from sash.pipeline.config.read import Pipeline
@@ -78,7 +78,7 @@ def _requested(rows: int | None, seconds: float | None, kafka: bool, jars: str |
         raise ArgumentError(f"--jars must be omitted without --kafka, got {shown(jars)}.", argument="jars")
     if seconds is not None and rows is not None:
         raise ArgumentError(f"--seconds and --rows cannot be combined, got {seconds:g} and {rows}.", argument="rows")
-    return rows if seconds is None else int(seconds * ROWS_A_SECOND)
+    return rows if seconds is None else rows_within(seconds, kafka=kafka)
 
 
 @contextmanager
@@ -150,7 +150,8 @@ def _conclude(console: Console, results: Summary, written: list[Path], folder: F
         f"{numbers['retractions']:,.0f} retracted others.",
     )
     speed = formatting.count(numbers["rows_per_second"])
-    _say(console, f"{speed} rows/s in the median micro-batch, {numbers['revisions']:,.0f} results revised.")
+    median = f"{speed} rows/s in the median of {len(results.busy)} micro-batches"
+    _say(console, f"{median}, {numbers['revisions']:,.0f} results revised.")
     _say(console, "Written: " + ", ".join(map(str, [out / ("kafka" if settings.kafka else "results"), *written])))
     if not plot_style.available():
         _say(console, 'To add figures to the report: pip install "sash[plot]", then run sash demo again.')

@@ -231,14 +231,14 @@ def _load_title(summary: Summary) -> str:
     most = max((batch["state_bytes"] for batch in summary.batches), default=0)
     numbers = summary.numbers
     return (
-        f"{formatting.count(numbers['rows_per_second'])} rows/s in the median of {len(summary.batches)} micro-batches, "
+        f"{formatting.count(numbers['rows_per_second'])} rows/s in the median of {len(summary.busy)} micro-batches, "
         f"at most {formatting.size(most)} of state"
     )
 
 
 def _load(summary: Summary, axes: Any) -> None:
     speed, state = axes
-    busy = [batch for batch in summary.batches if batch["rows"]]
+    busy = summary.busy
     numbers = [batch["batch"] for batch in busy]
     speed.bar(numbers, [batch["rows_per_second"] for batch in busy], color=BLUE, width=0.75)
     speed.set_title("Throughput")

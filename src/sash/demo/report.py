@@ -70,7 +70,7 @@ def facts(summary: Summary) -> list[tuple[str, str]]:
         (f"{numbers['verified']:,.0f}", "results equal to\na recomputation" if summary.verdict.holds else "compared"),
         (
             formatting.count(numbers["rows_per_second"]),
-            f"rows/s, median;\n{formatting.duration(numbers['seconds'])} in total",
+            f"rows/s in the median\nof {len(summary.busy)} micro-batches",
         ),
     ]
 

@@ -35,12 +35,18 @@ from sash.pipeline.sources.generated import Demo, demo
 if TYPE_CHECKING:
     from pyarrow import Table
 
-ROWS_A_SECOND = 8_000  # on two cores
+_ROWS_A_SECOND = {False: 40_000, True: 8_000}  # on two cores, from the start to the report, without and with Kafka
 SEED = 7
 _SPAN_SECONDS = 6_000  # of event time, independent of the number of events
-_BATCH, _FEWEST = 20_000, 6  # rows in a micro-batch, about two seconds; and the least number of micro-batches
+_BATCH = {False: 200_000, True: 40_000}  # rows in a micro-batch, about two seconds, without and with Kafka
+_FEWEST = 6  # micro-batches
 # demo.json is removed last: as long as it exists, the others belong to a demo.
 _OWN = ("checkpoint", "results", "kafka", "pictures", "progress.jsonl", "report.html", "report.png", "demo.json")
+
+
+def rows_within(seconds: float, *, kafka: bool) -> int:
+    """Return how many events a demo of some seconds has."""
+    return int(seconds * _ROWS_A_SECOND[kafka])
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Settings:
     @staticmethod
     def of(rows: int, seed: int, *, kafka: bool = False) -> "Settings":
         """Return the settings for a number of rows."""
-        return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH, _FEWEST)), kafka)
+        return Settings(rows, seed, math.ceil(rows / max(rows // _BATCH[kafka], _FEWEST)), kafka)
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ class Folder:
             self.clear()
         else:
             return self._unchanged(old, rows, seed, kafka)
-        new = Settings.of(rows or 60 * ROWS_A_SECOND, SEED if seed is None else seed, kafka=kafka)
+        new = Settings.of(rows or rows_within(60, kafka=kafka), SEED if seed is None else seed, kafka=kafka)
         self.save(new)
         return new
 

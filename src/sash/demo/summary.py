@@ -48,9 +48,14 @@ class Summary:
     batches: list[dict[str, Any]]
 
     @property
+    def busy(self) -> list[dict[str, Any]]:
+        """The micro-batches that had rows."""
+        return [batch for batch in self.batches if batch["rows"]]
+
+    @property
     def numbers(self) -> dict[str, float]:
         """The numbers at the top of the report."""
-        speeds = [batch["rows_per_second"] for batch in self.batches if batch["rows"]]
+        speeds = [batch["rows_per_second"] for batch in self.busy]
         return {
             "events": len(self.events.times),
             "out_of_order": int((self.came != verify.IN_ORDER).sum()),
