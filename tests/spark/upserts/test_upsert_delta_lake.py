@@ -11,6 +11,6 @@ CASES = Path(__file__).with_name("delta_lake_cases.py")
 
 def test_merges_on_the_executors():
     """Every case of `delta_lake_cases.py` passes."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)]
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", str(CASES)]
     done = subprocess.run(command, env=delta_lake.environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-2_000:]
