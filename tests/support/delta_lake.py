@@ -37,7 +37,8 @@ def settings() -> dict[str, Any]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": 1,
-        "spark.sql.codegen.wholeStage": False,
+        "spark.sql.codegen.wholeStage": False,  # to compile code takes longer than to run it once
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
 
 
