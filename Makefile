@@ -19,6 +19,7 @@ SOURCES := CMakeLists.txt pyproject.toml LICENSE $(wildcard README.md) \
            $(shell find core src -name __pycache__ -prune -o -print 2>/dev/null)
 CORE_FILES := $(wildcard core/*.hpp core/*/*.hpp core/*/*.cpp)
 SANITIZED := build/sanitize
+FLINK := build/flink
 # Python itself is not instrumented: the sanitizers' runtimes must be loaded first, and libstdc++
 # with them, or a C++ exception finds no handler to intercept.
 PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
@@ -31,7 +32,7 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
+.PHONY: help test run tour check format bench bench-spark bench-flink figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
         lock clean
 
 help: ## list the targets
@@ -64,6 +65,9 @@ bench: $(READY) ## print the benchmark tables, after verifying every answer: abo
 
 bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 16 minutes; PARTS=late runs one of them
 	$(PY) -m benchmarks.spark $(PARTS)
+
+bench-flink: $(READY) $(FLINK)/.done ## the same events through Flink SQL (installed to build/flink, 850 MB) and sash on Spark: about 15 minutes; ROWS=4000000
+	$(PY) -m benchmarks.flink $(if $(ROWS),--rows $(ROWS))
 
 figures: $(READY) ## redraw the paper's figures from a quick run and write experiments/figures/report.html: about two minutes
 	$(PY) -m experiments --quick
@@ -132,4 +136,9 @@ $(SANITIZED)/.sash: $(VENV)/.deps $(SOURCES)
 	    --config-settings=cmake.define.SASH_SANITIZE=ON .
 	@grep -q __asan_init $(SANITIZED)/sash/_core*.so || \
 	    { echo 'The core was built without AddressSanitizer; use a compiler that has it.' >&2; exit 1; }
+	@touch $@
+
+$(FLINK)/.done: benchmarks/flink.lock
+	$(PYTHON) -m venv $(FLINK)
+	$(FLINK)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile -r benchmarks/flink.lock
 	@touch $@

@@ -32,6 +32,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 GROUPS = {
     "tests/spark/buckets/": "",
     "tests/spark/faults/": "faults",
+    "tests/spark/upserts/test_upsert_delta_lake.py": "faults",
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
     "tests/pipeline/run/test_kafka.py": "kafka",

@@ -6,7 +6,16 @@ from pyspark.sql import functions as F
 
 def column(name: str) -> Column:
     """Return a column by its name, which may hold any character."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """Return a name as Spark's SQL takes it, whatever characters it holds.
+
+    >>> quoted("a.b"), quoted("a`b")
+    ('`a.b`', '`a``b`')
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def with_numbered_columns(rows: DataFrame) -> DataFrame:

@@ -73,6 +73,28 @@ def test_a_large_batch_fills_an_empty_table_in_one_commit(spark, tmp_path):
     assert found == {k: k + 900 if k < 100 else k + 600 for k in range(300) if k != 7}
 
 
+def test_a_micro_batch_of_several_merges_is_noted(spark, tmp_path, monkeypatch):
+    """Where Spark refuses to send so many rows at once; also if the merges change nothing."""
+    monkeypatch.setattr(delta, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(collected, "_at_once", lambda batch: None)
+    sink = upsert(tmp_path / "t", keys="k", deleted=None)
+
+    def put(revision, number):
+        sink(spark.range(30, numPartitions=5).selectExpr("id AS k", f"{revision} AS revision"), number)
+        return DeltaTable(tmp_path / "t")
+
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "query")
+    try:
+        put("5L", 0)
+        table = put("id % 2 + 5", 1)
+        assert table.transaction_version("sash-query") == 1
+        assert put("9L", 1).version() == table.version()
+        assert put("1L", 2).transaction_version("sash-query") == 2
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    assert rows_of(upserted_table(tmp_path / "t")) == {(k, k % 2 + 5) for k in range(30)}
+
+
 def test_a_batch_overwrites(spark, tmp_path):
     """All rows and the columns are those of the last one; the definition stays."""
     sink = upsert(tmp_path / "t", keys="k", revision=None, deleted=None)

@@ -178,16 +178,21 @@ class DeltaUpsert:
             self._merge(table, first, None)
             first = following
         self._merge(table, first, _noted(rows.query, batch_id))
+        self._note(table, rows.query, batch_id)
         self.upkeep.after(table, self.definition)
 
     def _merge_on_executors(self, batch: DataFrame, batch_id: int) -> None:
         query = driver_query(batch)
-        table = self.open_for(batch.schema, query)
-        if is_repetition(self._last_batches(table, query), query, batch_id, self.place):
-            batch.write.format("noop").mode("append").save()  # the next one needs the state that it commits
-            return
-        noted = None if query is None else (delta_table.app_of(query), batch_id)
-        delta_spark.merge(delta_table.uri_of(self.location), batch, self.definition, noted)
+        with delta_spark.source(batch, self.definition) as rows:
+            if not rows.count:
+                return
+            table = self.open_for(batch.schema, query)
+            if is_repetition(self._last_batches(table, query), query, batch_id, self.place):
+                return
+            noted = None if query is None else (delta_table.app_of(query), batch_id)
+            self._commit(lambda: delta_spark.merge(str(self.location), rows, self.definition, noted))
+        table.update_incremental()
+        self.upkeep.after(table, self.definition)
 
     @staticmethod
     def _last_batches(table: "DeltaTable", query: str | None) -> dict[str, int]:
@@ -212,6 +217,16 @@ class DeltaUpsert:
         merge = merge.when_not_matched_insert(clauses.columns, predicate=clauses.added)
         self._commit(merge.execute)
 
+    def _note(self, table: "DeltaTable", query: str | None, batch_id: int) -> None:
+        """Note a micro-batch whose last merge changed nothing, which delta-rs therefore did not commit."""
+        from deltalake import write_deltalake
+
+        if query is not None and self._last_batches(table, query).get(query) != batch_id:
+            empty = pyarrow().schema(table.schema().to_arrow()).empty_table()
+            self._commit(
+                lambda: write_deltalake(table, empty, mode="append", commit_properties=_noted(query, batch_id))
+            )
+
     def _fill(self, schema: spark.StructType, rows: Collected, batch_id: int, mode: Any = "append") -> None:
         """Write rows into a table that has none, or in place of all it has: in one commit, however many they are."""
         from deltalake import write_deltalake
@@ -233,7 +248,9 @@ class DeltaUpsert:
 
         try:
             write()
-        except CommitFailedError as error:
+        except Exception as error:
+            if not isinstance(error, CommitFailedError) and not delta_spark.is_conflict(error):
+                raise
             raise ConcurrentUseError(
                 f"{self.place} is being written by another writer, which changed the same rows; stop it.",
                 argument="target",
