@@ -40,7 +40,7 @@ help: ## list the targets
 	@echo
 	@echo 'Variables: PYTHON=$(PYTHON)  JOBS=$(JOBS)  TESTS=$(TESTS)  PYTEST_ARGS="-k name"  CXX'
 
-test: $(READY) ## build, install dependencies, run all tests
+test: $(READY) $(VENV)/spark.jsa ## build, install dependencies, run all tests
 	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
 run: $(READY) ## stream late payments through a local Spark, verify the results, write out/report.html
@@ -126,6 +126,10 @@ $(VENV)/.sash: $(VENV)/.tools $(SOURCES)
 	@tools/preflight.sh $(PYTHON)
 	MAKEFLAGS= $(PIP_BUILD) --force-reinstall .
 	@touch $@
+
+# Tests start Spark a dozen times. Any version of the package makes the same archive.
+$(VENV)/spark.jsa: $(VENV)/.deps tools/class_archive.py | $(VENV)/.sash
+	$(PY) tools/class_archive.py $@
 
 $(SANITIZED)/.sash: $(VENV)/.deps $(SOURCES)
 	@tools/preflight.sh $(PYTHON)

@@ -5,8 +5,11 @@ exactly, "long" is for a night.
 """
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,14 +28,21 @@ settings.register_profile(
 settings.register_profile("long", max_examples=2000, stateful_step_count=100, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
-# JVMs that live for seconds spend a third of their time on code that would pay after minutes.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# JVMs that live for seconds spend a third of their time on code that would pay after minutes, and as much on classes
+# that an archive has ready.
+ARCHIVE = Path(sys.prefix) / "spark.jsa"  # of tools/class_archive.py
+JAVA = [
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    *([f"-XX:SharedArchiveFile={ARCHIVE}", "-Xlog:disable"] if ARCHIVE.exists() else []),
+]
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(JAVA))
 
 # Which tests share a worker, by the beginnings of their paths; the first that fits counts, "" is none.
 GROUPS = {
     "tests/spark/buckets/": "",
-    "tests/spark/faults/": "faults",
-    "tests/spark/upserts/test_upsert_delta_lake.py": "faults",
+    "tests/spark/faults/": "processes",
+    "tests/spark/upserts/test_upsert_delta_lake.py": "processes",
     "tests/spark/": "spark",
     "tests/pipeline/sources/test_spark_source.py": "spark",
     "tests/pipeline/run/test_kafka.py": "kafka",
@@ -41,21 +51,31 @@ GROUPS = {
     "tests/pipeline/run/test_postgresql.py": "spark",
     "tests/pipeline/run/test_testing.py": "spark",
     "tests/cli/test_demo_kafka.py": "kafka",
-    "tests/cli/": "cli",
+    "tests/cli/": "processes",
 }
+# The order of groups, and into how many parts the tests of any other file are dealt.
+FIRST, PARTS = ("processes", "spark", "kafka"), 16
 
 
 class OneSpark(LoadGroupScheduling):
-    """Tests of Spark on one worker, those with processes of their own on another; every other test where there is room.
+    """Tests of Spark in groups, each with a session that stays warm; every other test where there is room.
 
-    So there is one JVM for each of the groups, whether tests share it or start it themselves.
+    The groups go first, because one that starts late ends last. Of other files a part at a time is handed out: to look
+    for the next test costs more than most tests do.
 
     The mark for this, xdist_group, does nothing here: pytest-xdist 3.8 puts it into `_nodeid`, which pytest 9.2 has no
     more.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((group for start, group in GROUPS.items() if nodeid.startswith(start)), "") or nodeid
+        group = next((group for start, group in GROUPS.items() if nodeid.startswith(start)), "")
+        return group or f"{nodeid.partition('::')[0]} {crc32(nodeid.encode()) % PARTS}"
+
+    def _assign_work_unit(self, node: Any) -> None:
+        for group in FIRST[::-1]:
+            if group in self.workqueue:
+                self.workqueue.move_to_end(group, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -73,6 +93,16 @@ def spark() -> Iterator[Any]:
     running = session("local[2]", app="tests", **confs)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_commands() -> Iterator[Any]:
+    """A process that runs commands in one session with Kafka's connector."""
+    from support.command_server import CommandServer
+
+    server = CommandServer()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

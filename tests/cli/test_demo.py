@@ -61,33 +61,33 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
-    """Two runs in one folder: one that is killed after some micro-batch, and one that resumes and ends."""
+def ended(spark, tmp_path_factory):
+    """Two runs in one folder: one that is killed after some micro-batch, and one here that resumes and ends."""
     out = tmp_path_factory.mktemp("demo") / "out"
     killed = Run(out, "--rows", str(ROWS))
     killed.wait_for_batches(random.Random(20).randint(1, 3))
     assert killed.end(signal.SIGKILL) == -signal.SIGKILL
-    last = Run(out)
-    code = last.end()
-    return out, killed, last, code
+    return out, killed, again(out, "--plain")
 
 
 def test_a_killed_demo_resumes_and_ends_with_the_right_results(ended):
     """After kill -9 the same command resumes from the checkpoint, and every result is right."""
-    out, _, last, code = ended
-    assert code == 0, last.text
-    found = re.search(r"Verified: ([\d,]+) results of ([\d,]+) cards", last.text)
+    out, _, last = ended
+    assert last.exit_code == 0, last.output
+    found = re.search(r"Verified: ([\d,]+) results of ([\d,]+) cards", last.output)
     assert found is not None and int(found[1].replace(",", "")) == upserted_table(out / "results").num_rows > 10_000
-    assert last.text.count("Traceback") == 0
+    assert last.output.count("Traceback") == 0
 
 
 def test_micro_batches_resume_by_number(ended):
     """The second run begins where the first one was: nothing starts over, and at most one micro-batch ran twice."""
-    out, killed, last, _ = ended
-    first, second = ([int(n) for n in re.findall(r"^batch (\d+) ", run.text, re.MULTILINE)] for run in (killed, last))
+    out, killed, last = ended
+    first, second = (
+        [int(n) for n in re.findall(r"^batch (\d+) ", text, re.MULTILINE)] for text in (killed.text, last.output)
+    )
     assert first == list(range(len(first))) and second == list(range(second[0], second[-1] + 1))
     # Between the last line of a run that was killed and its end a micro-batch or two may have been committed.
-    assert second[0] > first[-1] and "Resuming the demo in " in last.text and " after micro-batch " in last.text
+    assert second[0] > first[-1] and "Resuming the demo in " in last.output and " after micro-batch " in last.output
     batches = summary.recorded(out / "progress.jsonl")
     numbers = [batch["batch"] for batch in batches]
     assert numbers == sorted(set(numbers)) and numbers[-1] == second[-1]

@@ -1,7 +1,6 @@
 """sash demo --kafka: a broker of its own, from one topic to another, verified, and verified again."""
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -14,7 +13,6 @@ from sash.errors import UnsupportedError
 from support import kafka_broker
 
 ROWS = 3_000
-PATIENCE = 600  # seconds, for a machine that is busy with something else
 
 
 def again(out, *options):
@@ -22,14 +20,13 @@ def again(out, *options):
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
+def ended(kafka_commands, tmp_path_factory):
     """A demo that ran to its end, and what it printed."""
     out = tmp_path_factory.mktemp("demo") / "out"
     options = ["--kafka", "--jars", kafka_broker.connector_jars(), "--rows", str(ROWS), "--plain", "--out", str(out)]
-    command = [sys.executable, "-m", "sash", "demo", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out, done.stdout
+    code, said = kafka_commands.run("demo", *options)
+    assert code == 0, said
+    return out, said
 
 
 def test_every_result_in_the_topic_is_verified(ended):

@@ -284,8 +284,8 @@ def test_a_sink_that_cannot_be_written_is_reported_in_a_sentence(here, mode):
     assert "Traceback" not in told.output and "\tat " not in told.output
 
 
-def test_sigterm_stops_and_the_same_command_resumes(here):
-    """In separate processes: the first is terminated, the second resumes, and the results are right."""
+def test_sigterm_stops_and_the_same_command_resumes(spark, here):
+    """A process is terminated, another resumes, which is this one, and the results are right."""
     (here / "pipeline.toml").write_text(
         PAYMENTS.replace("2_500", "2_000").replace("rate = 20", "rate = 20\nspeed = 50")
     )
@@ -302,14 +302,14 @@ def test_sigterm_stops_and_the_same_command_resumes(here):
     assert first.returncode == 143, said
     assert "payments: stopped after" in said
     assert "Stopped cleanly. To resume: sash run pipeline.toml" in said
-    second = subprocess.run([*SASH, "run", "--once"], capture_output=True, text=True, env=environment(), check=False)
-    assert second.returncode == 0, second.stdout + second.stderr
+    second = command("run", "--once")
+    assert second.exit_code == 0, second.output
     assert second.stderr == ""
     assert in_order(upserted_table("out/results")) == recomputed()
 
 
-def test_a_custom_monoid_and_a_failure_with_its_traceback(here):
-    """A module of the working directory is found, by the workers too; --traceback shows where it failed."""
+def test_a_module_of_the_working_directory_is_found(here):
+    """In a process of its own, and by its workers; nothing but the results of sash is printed."""
     (here / "ours.py").write_text(
         "from sash import Monoid\n"
         "def joined(a, b):\n"
@@ -326,15 +326,22 @@ def test_a_custom_monoid_and_a_failure_with_its_traceback(here):
     table = upserted_table("out/results")
     for row in table.to_pylist():
         assert len(row["total_5m"] or "") == row["n_5m"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_failure_is_shown_with_its_traceback(here):
+    """It is raised as it came from Spark; a process that ends like this prints it."""
+    (here / "pipeline.toml").write_text(PAYMENTS)
     (here / "file").touch()
-    broken = ["--traceback", "--set", "sink.path=file/x"]
-    told = subprocess.run(
-        [*SASH, "run", *small, *broken], capture_output=True, text=True, env=environment(), check=False
+    small = ["--mode", "batch", "--set", "source.options.rows=300"]
+    told = command("run", *small, "--traceback", "--set", "sink.path=file/x")
+    assert told.exit_code == 1
+    assert "must be a directory that can be created" in str(told.exception)
+    alone = subprocess.run(
+        [*SASH, "run", "nowhere.toml", "--traceback"], capture_output=True, text=True, env=environment(), check=False
     )
-    assert told.returncode == 1
-    assert (
-        "Traceback (most recent call last)" in told.stderr and "must be a directory that can be created" in told.stderr
-    )
+    assert alone.returncode == 1
+    assert "Traceback (most recent call last)" in alone.stderr and "nowhere.toml: no such file" in alone.stderr
 
 
 SASH = [sys.executable, "-m", "sash"]

@@ -1,8 +1,8 @@
-"""Streams that are disturbed, in a session of their own: what `test_stream_faults` starts, and at times ends.
+"""Streams that are disturbed: what `test_stream_faults` runs, starts, and at times ends.
 
-`python fault_program.py alone FOLDER` runs every scenario that wants one worker for one partition, where it is certain
-which cache a bucket meets. `python fault_program.py go FOLDER MASTER` resumes one stream, from its checkpoint if
-there is one, until it ends or is ended. Workers write a line of a journal for each bucket that they have saved.
+`alone` runs every scenario that wants one worker for one partition, where it is certain which cache a bucket meets.
+`python fault_program.py FOLDER MASTER` resumes one stream in a session of its own, from its checkpoint if there is one,
+until it ends or is ended. Workers write a line of a journal for each bucket that they have saved.
 """
 
 import json
@@ -249,12 +249,18 @@ ALONE = {
 }
 
 
-def alone(folder: Path, names: list[str]) -> None:
-    spark = session("local[1]", **{"spark.sql.shuffle.partitions": 1})
-    for name in names or ALONE:
+def alone(spark: SparkSession, folder: Path) -> None:
+    """Run the scenarios with one partition and workers that no other test has: an environment has its own."""
+    environment, partitions = spark.sparkContext.environment, "spark.sql.shuffle.partitions"
+    before = dict(environment), spark.conf.get(partitions)
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    spark.conf.set(partitions, 1)
+    for name, scenario in ALONE.items():
         (folder / name).mkdir(parents=True)
-        said = ALONE[name](spark, folder / name)
-        (folder / name / "said").write_text(json.dumps(said))
+        (folder / name / "said").write_text(json.dumps(scenario(spark, folder / name)))
+    environment.clear()
+    environment.update(before[0])
+    spark.conf.set(partitions, before[1])
 
 
 def go(folder: Path, master: str) -> None:
@@ -292,5 +298,4 @@ def batches_in(folder: Path) -> list[list[Row]]:
 
 
 if __name__ == "__main__":
-    what, where, *rest = sys.argv[1:]
-    alone(Path(where), rest) if what == "alone" else go(Path(where), rest[0])
+    go(Path(sys.argv[1]), sys.argv[2])

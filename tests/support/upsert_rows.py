@@ -4,8 +4,13 @@ import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sash.spark import upsert
 
 SCHEMA = "card string, ts timestamp, id long, total double, revision long, deleted boolean"
 KEYS = ["card", "ts", "id"]
@@ -69,3 +74,19 @@ def counts(spark, place, sink):
     counted = stream.groupBy("k").count().withColumnRenamed("count", "revision").withColumn("gone", stream.k < 0)
     query = counted.writeStream.outputMode("update").foreachBatch(sink).trigger(availableNow=True)
     return query.option("checkpointLocation", str(place / "checkpoint")).start()
+
+
+def count_files(spark: SparkSession, place: Path, present: list[int]) -> None:
+    """Upsert how often each number is in the files so far, into SQLite and Delta; `present` has the micro-batch."""
+    names: dict[str, Any] = {"keys": ["k"], "revision": "revision", "deleted": None}
+    lake, table = upsert(place / "t", **names), upsert(place / "t.sqlite", table="t", **names)
+
+    def sink(rows: DataFrame, number: int) -> None:
+        present[:] = [number]
+        table(rows, number)
+        lake(rows, number)
+
+    stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
+    query = stream.groupBy("k").count().withColumnRenamed("count", "revision").writeStream.outputMode("update")
+    query = query.foreachBatch(sink).trigger(availableNow=True).option("checkpointLocation", str(place / "checkpoint"))
+    query.start().awaitTermination()

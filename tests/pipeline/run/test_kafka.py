@@ -1,7 +1,7 @@
 """Kafka to Kafka through a real broker: a pipeline that is killed half-way and resumed, and everything it wrote.
 
-The runs are processes of their own, as a user starts them, because the connector must be on Spark's class path from its
-start. All tests look at the same two runs.
+The run that is killed is a process of its own, as a user starts it. Those after it share one, because the connector
+must be on Spark's class path from its start. All tests look at the same two runs.
 """
 
 import json
@@ -70,7 +70,6 @@ conf = {{ "spark.jars" = "{jars}" }}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 MALFORMED = [b"not JSON", b'{"card": "a", "at": "yesterday"}', b'{"card": "a"} {"card": "b"}', b"\xff", None]
-PATIENCE = 240  # seconds, for a machine that is busy with something else
 
 
 def event(card, minutes, number, amount=1, op="insert"):
@@ -104,19 +103,10 @@ def records():
     yield "shops", 0, "a", b'{"card":"a","amount":1}', None
 
 
-def started(place, *options):
-    command = [sys.executable, "-m", "sash", "run", "pipeline.toml", "--plain", *options]
+def started(place):
+    command = [sys.executable, "-m", "sash", "run", "pipeline.toml", "--plain"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, cwd=place, start_new_session=True, **pipes)
-
-
-def output_of(process):
-    """Return all that a process prints until its end; one that does not end is killed."""
-    try:
-        return process.communicate(timeout=PATIENCE)[0]
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        pytest.fail(f"the pipeline did not end within {PATIENCE} s:\n{process.communicate()[0]}")
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +115,7 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ended(broker, tmp_path_factory):
+def ended(broker, kafka_commands, tmp_path_factory):
     """Two runs of one pipeline: the first is killed after its second micro-batch, the second resumes and ends."""
     place = tmp_path_factory.mktemp("pipeline")
     text = PIPELINE.format(servers=broker.servers, jars=kafka_broker.connector_jars())
@@ -139,10 +129,9 @@ def ended(broker, tmp_path_factory):
         lines.append(first.stdout.readline())
         assert lines[-1], "the pipeline ended early:\n" + "".join(lines)
     os.killpg(first.pid, signal.SIGKILL)
-    killed = "".join(lines) + output_of(first)
-    second = started(place)
-    resumed = output_of(second)
-    assert second.returncode == 0, resumed
+    killed = "".join(lines) + first.communicate()[0]
+    code, resumed = kafka_commands.run("run", "pipeline.toml", "--plain", directory=place)
+    assert code == 0, resumed
     results = kafka_broker.consumed(broker, "results")
     return SimpleNamespace(place=place, produced=produced, killed=killed, resumed=resumed, results=results)
 
@@ -192,12 +181,12 @@ def test_the_compacted_topic_equals_a_recomputation(ended):
     assert len(found) > 40
 
 
-def test_a_batch_of_the_same_topics_has_the_same_results(ended, broker):
+def test_a_batch_of_the_same_topics_has_the_same_results(ended, broker, kafka_commands):
     """A backfill into a topic of its own: every key once, with the values of the stream."""
     broker.create("backfill")
-    batch = started(ended.place, "--mode", "batch", "--set", "sink.topic=backfill", "--set", "quarantine.path=aside")
-    said = output_of(batch)
-    assert batch.returncode == 0 and "7 quarantined" in said, said
+    options = ["--mode", "batch", "--set", "sink.topic=backfill", "--set", "quarantine.path=aside"]
+    code, said = kafka_commands.run("run", "pipeline.toml", *options, directory=ended.place)
+    assert code == 0 and "7 quarantined" in said, said
     written = kafka_broker.consumed(broker, "backfill")
     found = {identity(record): json.loads(record.value) for record in written}
     assert len(written) == len(found) and {row["revision"] for row in found.values()} == {1}

@@ -1,7 +1,7 @@
 """Streams that are disturbed: no row is lost, none counts twice, and the last revisions are those of the brute force.
 
-Workers and drivers are killed, so each session is a process of its own, `fault_program`. Two are enough: one worker
-with one partition, where every scenario is certain, and one stream that is killed and resumes elsewhere.
+Two runs are enough: one worker with one partition, where every scenario is certain, and one stream whose drivers are
+killed, so each is a process of its own, `fault_program`.
 """
 
 import json
@@ -25,11 +25,11 @@ TESTS = Path(__file__).resolve().parents[2]
 SOURCE = TESTS.parent / "src"
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, master: str) -> subprocess.Popen[bytes]:
     """Start the program in a process group of its own, which can be killed as a whole."""
     path = [str(TESTS), *([str(SOURCE)] if list(SOURCE.glob("sash/_core*.so")) else [])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
-    command = [sys.executable, str(TESTS / "support" / "fault_program.py"), *arguments]
+    command = [sys.executable, str(TESTS / "support" / "fault_program.py"), str(folder), master]
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
@@ -39,10 +39,10 @@ def finish(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def alone(spark, tmp_path_factory):
     """All scenarios with one worker."""
     folder = tmp_path_factory.mktemp("alone")
-    finish(start(folder, "alone", str(folder)), folder)
+    program.alone(spark, folder)
     return folder
 
 
@@ -53,8 +53,8 @@ def restarted(tmp_path_factory):
     program.begun(folder, streams.stream(16, 100, 6, ties=True))
     drawn = random.Random(16)
     for master, fired in (("local[1]", 0), ("local[2,4]", 3)):
-        kill(start(folder, "go", str(folder), master), folder, drawn.randint(3, 8), drawn.random(), fired)
-    finish(start(folder, "go", str(folder), "local-cluster[2,1,1024]"), folder)
+        kill(start(folder, master), folder, drawn.randint(3, 8), drawn.random(), fired)
+    finish(start(folder, "local-cluster[2,1,1024]"), folder)
     return folder
 
 

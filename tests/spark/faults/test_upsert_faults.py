@@ -1,10 +1,12 @@
 """Upserts whose driver is killed: readers see whole micro-batches only, and the next run completes them."""
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import duckdb
 import psycopg
@@ -12,18 +14,19 @@ import pytest
 from deltalake import DeltaTable
 
 from sash.spark import upserted_files, upserted_table
-from support.upsert_rows import put_files
+from support.upsert_rows import count_files, put_files
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 MODULES = {"sqlite3": sqlite3, "duckdb": duckdb, "psycopg": psycopg}
 
-# Each run kills itself and its JVM at a moment of micro-batch `at`; the next resumes from the checkpoint.
+# Each run kills itself and its JVM at a moment of its second micro-batch; the next resumes from the checkpoint.
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sash.spark import session, upsert
+from sash.spark import session
 from sash.spark.upserts import delta
-place, moment, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-spark = session("local[2]")
+from support.upsert_rows import count_files
+moment, at = sys.argv[2], 1
 def die():
     print("killed", moment, flush=True)
     os.killpg(0, signal.SIGKILL)
@@ -35,27 +38,19 @@ def dying(sink, write):
     if present == [at] and moment == "after the commit":
         die()
 delta.DeltaUpsert._commit = dying
-names = {"keys": ["k"], "revision": "revision", "deleted": None}
-lake, table = upsert(place / "t", **names), upsert(place / "t.sqlite", table="t", **names)
-def sink(rows, number):
-    present[:] = [number]
-    table(rows, number)
-    lake(rows, number)
-stream = spark.readStream.schema("k int").option("maxFilesPerTrigger", 1).json(str(place / "in"))
-query = stream.groupBy("k").count().withColumnRenamed("count", "revision").writeStream.outputMode("update")
-query = query.foreachBatch(sink).trigger(availableNow=True).option("checkpointLocation", str(place / "checkpoint"))
-query.start().awaitTermination()
-print("finished", flush=True)
+count_files(session("local[2]"), Path(sys.argv[1]), present)
 """
 
 
-def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path):
+def test_a_killed_driver_leaves_a_table_that_the_next_completes(spark, tmp_path):
     """Killed before the commit of the table, then between it and Spark's: readers see whole micro-batches only."""
     put_files(tmp_path, [range(0, 40, number + 1) for number in range(3)])
 
-    def run(moment, at):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), moment, str(at)]
-        done = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=300, check=False)
+    def run(moment):
+        command = [sys.executable, "-c", KILLED, str(tmp_path), moment]
+        done = subprocess.run(
+            command, capture_output=True, text=True, start_new_session=True, timeout=300, check=False, env=ENVIRONMENT
+        )
         return done.returncode, done.stdout.strip()
 
     def totals(files):
@@ -64,11 +59,11 @@ def test_a_killed_driver_leaves_a_table_that_the_next_completes(tmp_path):
     def held():
         return {row["k"]: row["revision"] for row in upserted_table(tmp_path / "t").to_pylist()}
 
-    assert run("before the commit", 1) == (-signal.SIGKILL, "killed before the commit")
+    assert run("before the commit") == (-signal.SIGKILL, "killed before the commit")
     assert held() == totals(1)
-    assert run("after the commit", 1) == (-signal.SIGKILL, "killed after the commit")
+    assert run("after the commit") == (-signal.SIGKILL, "killed after the commit")
     assert held() == totals(2) and len(upserted_files(tmp_path / "t")) == 1
-    assert run("never", -1) == (0, "finished")
+    count_files(spark, tmp_path, [])
     assert held() == totals(3) and DeltaTable(tmp_path / "t").version() == 3  # created, and one for each micro-batch
     with closing(sqlite3.connect(tmp_path / "t.sqlite")) as database:
         assert dict(database.execute("SELECT k, revision FROM t").fetchall()) == totals(3)

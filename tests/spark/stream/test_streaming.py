@@ -112,14 +112,14 @@ def go(results: DataFrame, folder: Path) -> list[dict[str, Any]]:
 def distinct(spark, tmp_path_factory):
     """Two partitions, distinct times, late rows."""
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    return run(spark, tmp_path_factory.mktemp("distinct"), streams.stream(1), DISTINCT)
+    return run(spark, tmp_path_factory.mktemp("distinct"), streams.stream(1, batches=4), DISTINCT)
 
 
 @pytest.fixture(scope="module")
 def named(spark, tmp_path_factory):
-    """Four partitions, ties, ids, deletes, rows that are late or bad."""
-    spark.conf.set("spark.sql.shuffle.partitions", "4")
-    yield run(spark, tmp_path_factory.mktemp("named"), streams.stream(2, ties=True, bad=True), NAMED)
+    """Three partitions, ties, ids, deletes, rows that are late or bad."""
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    yield run(spark, tmp_path_factory.mktemp("named"), streams.stream(2, batches=4, ties=True, bad=True), NAMED)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
