@@ -67,6 +67,9 @@ class Emitter(Protocol):
     def recall(self) -> None:
         """Take note of what was emitted before, after a stream was rebuilt."""
 
+    def repeat(self) -> None:
+        """Emit again with the next step what is not final, after a stream was rebuilt by another definition."""
+
 
 @dataclass
 class Position:

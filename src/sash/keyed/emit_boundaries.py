@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sash.inputs import arrow
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
-from sash.keyed.emit import EMPTIED, FRESH, HIGHEST, REVISED, SAME, Context, Emission, Watched
+from sash.keyed.emit import EMPTIED, FRESH, HIGHEST, LOWEST, REVISED, SAME, Context, Emission, Watched
 from sash.keyed.horizon import Grid
 from sash.keyed.intake import LATE, Batch, Status
 from sash.keyed.result_columns import boundary_columns, event_columns, require_unlike, result_names
@@ -60,7 +60,10 @@ class _Boundaries:
     def recall(self) -> None:
         """Take note of what was emitted before: what a batch changes is compared within its step."""
 
-    def _bounds(self, anchors: "_core.Anchors") -> "pa.Table":
+    def repeat(self) -> None:
+        """Emit again what is not final: nothing, as every boundary comes once."""
+
+    def bounds(self, anchors: "_core.Anchors") -> "pa.Table":
         """Return the keys and the ends of the anchors' windows."""
         return boundary_columns(
             self.context.definition, self.context.engine, self.context.spec, self.context.schema, anchors
@@ -99,7 +102,7 @@ class BoundaryFinal(_Boundaries):
         anchors = context.engine.boundaries(context.position.finished, until, None)
         context.position.finished = until
         columns, counts = context.answers(anchors).columns(on_error=context.spec.on_error)
-        rows = arrow.with_columns(self._bounds(anchors), columns)
+        rows = arrow.with_columns(self.bounds(anchors), columns)
         return Emission(rows, counts + Counter(emitted=len(anchors)))
 
 
@@ -113,6 +116,11 @@ class BoundaryUpdate(_Boundaries):
     def reachable(self, watermark: int, rows: int) -> int:
         """Return the watermark at which no more than about so many boundaries are reached."""
         return self._reachable(self.context.position.shown, watermark, rows)
+
+    def repeat(self) -> None:
+        """Let no boundary after the horizon count as emitted."""
+        horizon, position = self.context.horizon.at, self.context.position
+        position.shown = min(position.shown, LOWEST if horizon is None else horizon)
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> Watched:
         """Take note of what the boundaries show that a batch is about to change."""
@@ -142,7 +150,7 @@ class BoundaryUpdate(_Boundaries):
         answers = context.answers(anchors)
         change = self._change(anchors, answers, watched)
         gone, changed = np.flatnonzero(change == EMPTIED), np.flatnonzero((change == FRESH) | (change == REVISED))
-        rows = self._bounds(anchors).take(pa.array(np.concatenate([gone, changed])))
+        rows = self.bounds(anchors).take(pa.array(np.concatenate([gone, changed])))
         columns, counts = answers.columns(changed, context.spec.on_error)
         for name, column in columns.items():
             rows = rows.append_column(name, arrow.stacked([pa.nulls(len(gone)), column]))

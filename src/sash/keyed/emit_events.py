@@ -48,6 +48,9 @@ class _Events:
     def recall(self) -> None:
         """Take note of what was emitted before: nothing that comes depends on it."""
 
+    def repeat(self) -> None:
+        """Emit again what is not final: nothing, as every row comes once."""
+
     def _rows(self, seqs: NDArray[np.int64]) -> "pa.Table":
         return self.context.retained.rows(seqs).select(self.own)
 
@@ -147,6 +150,7 @@ class EventUpdate(_Events):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
+        self._since = LOWEST  # rows before it do not come with the next step
         require_unlike([*self.own, *result_names(context.definition, context.spec)])
 
     def next_at(self) -> int | None:
@@ -167,6 +171,12 @@ class EventUpdate(_Events):
         horizon = self.context.horizon.at
         self._compared(LOWEST if horizon is None else horizon)  # rows before it do not change any more
 
+    def repeat(self) -> None:
+        """Let every row that was replayed and is not final count as changed."""
+        self.context.engine.gone()
+        horizon = self.context.horizon.at
+        self._since = LOWEST if horizon is None else horizon
+
     def _compared(self, start: int) -> tuple["_core.Anchors", Answers, NDArray[np.uint8]]:
         """Return the touched rows from a time on, what they show now, and whether that is new."""
         engine = self.context.engine
@@ -179,7 +189,8 @@ class EventUpdate(_Events):
         pa = arrow.pyarrow()
         context = self.context
         gone = np.frombuffer(context.engine.gone(), dtype=np.int64)
-        anchors, answers, change = self._compared(LOWEST)
+        anchors, answers, change = self._compared(self._since)
+        self._since = LOWEST
         keep = np.flatnonzero(change)
         seqs = np.frombuffer(anchors.seqs(), dtype=np.int64)[keep]
         revised = int((change == REVISED).sum())

@@ -24,7 +24,8 @@ from sash.pipeline.run.steps import HIDDEN, MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
 from sash.spark.retractions import with_mark
-from sash.spark.stream.stored_definition import require_same_definition
+from sash.spark.stream.compatibility import require_compatible
+from sash.spark.stream.query import plan_of
 
 BUILT_IN_SOURCES = ("demo", "replay")
 _RECORDS = ("csv", "json", "xml")  # formats that return the text of malformed records
@@ -65,13 +66,17 @@ def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finis
     return Frames(source, rows, written, plotted, observations)
 
 
-def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> None:
-    """Raise an error if the checkpoint of a stream cannot be read, or was written with another definition."""
+def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> list[str]:
+    """Return how the definition differs from the one that the checkpoint of a stream was written with.
+
+    Raise an error if the checkpoint cannot be read, or its state cannot follow the change.
+    """
     marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
     spark, place = marked.sparkSession, str(checkpoint.place)
     try:
-        if checkpoint.last_commit() >= 0:
-            require_same_definition(spark, place, marked.schema, spec, pipeline.rolling.buckets)
+        if checkpoint.last_commit() < 0:
+            return []
+        return require_compatible(spark, place, plan_of(marked.schema, spec, pipeline.rolling.buckets))
     except SashError as error:
         raise pipeline.mistake(("checkpoint",), str(error)) from error
 

@@ -5,15 +5,16 @@ the log. Every mutation, including those of timers, is logged with a nonce of it
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.stream import COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
+from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.row_order import Hashes, in_order
@@ -44,6 +45,7 @@ class Bucket:
     def __init__(self, plan: Plan, store: Store, cache: Cache, key: Key) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
         self.counts = dict.fromkeys(COUNTERS, 0)
+        self._emptied: pa.Table | None = None  # boundaries that a changed definition has no result for
 
     def run(self, rows: pa.Table | None, watermark_ms: int, most: int = RESULT_BYTES) -> Outcome:
         """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet.
@@ -54,7 +56,7 @@ class Bucket:
         if rows is not None and not rows.num_rows:
             return Outcome(self.plan.result.empty_table(), self.counts, None, None)
         head = self._head()
-        log = Log(self.store, head)
+        log = Log(self.store, head, self._converted)
         stream = self._stream(log)
         watermark = watermark_ms * _MILLISECOND if watermark_ms > 0 else None
         if rows is None:
@@ -63,6 +65,7 @@ class Bucket:
         rows, hashes = self._in_order(stream, rows)
         self.plan.probe("step", self.key, self.counts)
         step = stream.step(rows, None if watermark is None else stream.reachable(watermark, most))
+        results = self._with_emptied(stream, step.results)
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
         head.timer = timer
         head.position = stream.saved_position() | {"seq": 0}  # which is that of a process
@@ -70,7 +73,26 @@ class Bucket:
         self._save(log, stream, step.applied)
         self._count(log, stream, step)
         self.plan.probe("saved", self.key, self.counts)
-        return Outcome(step.results, self.counts, timer, old_timer)
+        return Outcome(results, self.counts, timer, old_timer)
+
+    def _with_emptied(self, stream: Stream, results: pa.Table) -> pa.Table:
+        """Return results with the boundaries that have none any more, marked as deleted."""
+        if self._emptied is None or not self._emptied.num_rows:
+            return results
+        gone = self._emptied
+        columns = {
+            field.name: gone.column(field.name).cast(field.type)
+            if field.name in gone.column_names
+            else pa.nulls(gone.num_rows, field.type)
+            for field in results.schema
+        }
+        columns["revision"] = pa.array([stream.position.revision] * gone.num_rows, pa.int64())
+        columns["deleted"] = pa.array([True] * gone.num_rows)
+        if "late" in columns:
+            columns["late"] = pa.array([False] * gone.num_rows)
+        self.counts["emitted"] += gone.num_rows
+        self.counts["deleted"] += gone.num_rows
+        return pa.concat_tables([pa.table(columns, schema=results.schema), results])
 
     def _in_order(self, stream: Stream, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         """Return rows as every attempt of the task sees them, however map tasks and the shuffle divided them."""
@@ -80,22 +102,20 @@ class Bucket:
 
     def _head(self) -> Head:
         data = self.store.head()
-        if data is None:
-            return Head(self.plan.fingerprint)
-        head = Head.from_bytes(data)
-        if head.fingerprint != self.plan.fingerprint:
-            raise CorruptStateError(
-                "The checkpoint was written with another definition (keys, windows, aggregates, columns or buckets "
-                "differ); use the definition it was written with, or start from a new checkpoint.",
-                argument="checkpoint",
-            )
-        return head
+        return Head([self.plan.stored.to_plain()]) if data is None else Head.from_bytes(data)
+
+    def _converted(self, table: pa.Table, definition: dict[str, Any]) -> pa.Table:
+        """Return the rows of a record that an earlier definition has written."""
+        return change_from(self.plan, definition).conversion(table)
 
     # --- from the log to a stream -----------------------------------------------------------------
 
     def _stream(self, log: Log) -> Stream:
         cached = self.cache.take(self.key)
         head = log.head
+        if head.fingerprint != self.plan.fingerprint:
+            return self._changed(log)
+        head.adopt(self.plan.stored.to_plain())  # its lateness may be another, or its version
         if not head.entries:
             stream = self.plan.stream()
             if head.position:
@@ -111,17 +131,28 @@ class Bucket:
         self.counts["catch_ups"] += 1
         return self._replay(cached.stream, log, place + 1)
 
+    def _changed(self, log: Log) -> Stream:
+        """Rebuild a stream by another definition than that of the state, or raise if it cannot follow."""
+        head = log.head
+        change = require_answerable(self.plan, head)
+        self.counts["rebuilds"] += 1
+        self._emptied = change.emptied(log)
+        head.position = change.position(head.position)
+        head.adopt(self.plan.stored.to_plain())
+        return self._replay(self.plan.stream(), log, 0, repeats=change.repeats)
+
     def _place(self, head: Head, cached: CachedStream) -> int | None:
         if self.plan.checked:
             return head.place_of(cached.nonce)
         return next((i for i, entry in enumerate(head.entries) if entry.seq == cached.seq), None)
 
-    def _replay(self, stream: Stream, log: Log, start: int) -> Stream:
+    def _replay(self, stream: Stream, log: Log, start: int, *, repeats: bool = False) -> Stream:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
         bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
             stream.replay(since(table, self.plan.spec.time, bound))
-        stream.resume(log.head.position)
+        if log.head.position:
+            stream.resume(log.head.position, repeats=repeats)
         return stream
 
     # --- and back ---------------------------------------------------------------------------------

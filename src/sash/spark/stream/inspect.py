@@ -55,10 +55,10 @@ def _read(spark: SparkSession, checkpoint: str, rows: bool, operator: int) -> pa
     return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
 
 
-def fingerprints(spark: SparkSession, checkpoint: str, operator: int = 0) -> set[str]:
-    """Return the fingerprints of the definitions that the buckets of a checkpoint were written with."""
+def heads(spark: SparkSession, checkpoint: str, operator: int = 0) -> list[Head]:
+    """Return the heads of the buckets in a checkpoint."""
     with _state_settings(spark):
-        return {head.fingerprint for _, _, head in _heads(spark, checkpoint, operator)}
+        return [head for _, _, head in _heads(spark, checkpoint, operator)]
 
 
 def _heads(spark: SparkSession, checkpoint: str, operator: int) -> list[tuple[int, int, Head]]:

@@ -23,15 +23,18 @@ from numpy.typing import NDArray
 
 from sash.errors import CorruptStateError
 
-VERSION = 2
+VERSION = 3
+_READ = (2, VERSION)  # versions that are read; a bucket is rewritten in the current one when it is next saved
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE_RECORDS = 64  # per bucket; beyond it neighbours are merged
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
 _SMALL = 1 << 15  # bytes not worth compressing: it takes a millisecond, and the state store compresses too
-_ENTRY = struct.Struct("<qQQqqq")
+_ENTRY = struct.Struct("<qQQqqqq")
+_ENTRY_2 = struct.Struct("<qQQqqq")
 _NONCE = struct.Struct("<Q")
 
 Merge = Callable[[pa.Table], pa.Table]
+Convert = Callable[[pa.Table, dict[str, Any]], pa.Table]  # the rows of a record, and the definition it was written by
 
 
 class Entry(NamedTuple):
@@ -43,6 +46,7 @@ class Entry(NamedTuple):
     rows: int
     size: int
     newest: int  # the greatest time among its rows
+    form: int = 0  # the place of the definition that it was written by, among those of the head
 
 
 class Store(Protocol):
@@ -57,18 +61,48 @@ class Store(Protocol):
 
 @dataclass
 class Head:
-    """The live records of a bucket, the position of the stream after them, and the fingerprint of its plan."""
+    """The live records of a bucket, the position of the stream after them, and the definitions they were written by.
 
-    fingerprint: str
+    The last definition is the current one. A definition that was read from version 2 has a fingerprint and no more.
+    """
+
+    definitions: list[dict[str, Any]]
     entries: list[Entry] = field(default_factory=list)
     position: dict[str, Any] = field(default_factory=dict)
     next_seq: int = 0
     timer: int | None = None
     nonce: int = 0  # of the last mutation
 
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The current definition."""
+        return self.definitions[-1]
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the current definition."""
+        return str(self.definition["fingerprint"])
+
+    def adopt(self, definition: dict[str, Any]) -> None:
+        """Make a definition the current one; records keep the one that they were written by."""
+        if definition["fingerprint"] != self.fingerprint:
+            self.definitions = [*self.definitions, definition]
+        else:
+            self.definitions = [*self.definitions[:-1], definition]
+
+    def _trimmed(self) -> tuple[list[dict[str, Any]], list[Entry]]:
+        """Return the definitions that are needed, and entries that refer to them."""
+        used = sorted({entry.form for entry in self.entries if entry.rows} | {len(self.definitions) - 1})
+        if len(used) == len(self.definitions):
+            return self.definitions, self.entries
+        places = {form: place for place, form in enumerate(used)}
+        entries = [entry._replace(form=places.get(entry.form, len(used) - 1)) for entry in self.entries]
+        return [self.definitions[form] for form in used], entries
+
     def to_bytes(self) -> bytes:
         """Return the head as bytes."""
-        plain = {"version": VERSION, "fingerprint": self.fingerprint, "position": self.position}
+        self.definitions, self.entries = self._trimmed()
+        plain = {"version": VERSION, "definitions": self.definitions, "position": self.position}
         plain |= {"next_seq": self.next_seq, "timer": self.timer, "nonce": self.nonce}
         text = json.dumps(plain).encode()
         return struct.pack("<I", len(text)) + text + b"".join(_ENTRY.pack(*entry) for entry in self.entries)
@@ -80,16 +114,19 @@ class Head:
             (length,) = struct.unpack_from("<I", data)
             plain = json.loads(data[4 : 4 + length])
             version = plain["version"]
-            if version == VERSION:
-                entries = [Entry(*_ENTRY.unpack_from(data, at)) for at in range(4 + length, len(data), _ENTRY.size)]
+            if version in _READ:
+                shape = _ENTRY if version == VERSION else _ENTRY_2
+                entries = [Entry(*shape.unpack_from(data, at)) for at in range(4 + length, len(data), shape.size)]
                 words = [plain[name] for name in ("position", "next_seq", "timer", "nonce")]
-                return cls(plain["fingerprint"], entries, *words)
+                older = version != VERSION
+                definitions = [{"fingerprint": plain["fingerprint"]}] if older else plain["definitions"]
+                return cls(definitions, entries, *words)
         except (struct.error, ValueError, KeyError, TypeError) as error:
             raise CorruptStateError(
                 f"The checkpoint has a bucket whose head cannot be read: {error}.", argument="checkpoint"
             ) from None
         raise CorruptStateError(
-            f"The checkpoint has state of version {version}, but this version of sash reads version {VERSION}; "
+            f"The checkpoint has state of version {version}, but this version of sash reads {_READ[0]} and {_READ[1]}; "
             "use the version of sash that wrote it, or start from a new checkpoint.",
             argument="checkpoint",
         )
@@ -115,8 +152,8 @@ class Head:
 class Log:
     """The records of a bucket: reads them, appends to them, and keeps their number small."""
 
-    def __init__(self, store: Store, head: Head) -> None:
-        self.store, self.head = store, head
+    def __init__(self, store: Store, head: Head, convert: Convert | None = None) -> None:
+        self.store, self.head, self._convert = store, head, convert
         self.written = self.read = self.merged = self.merges = 0  # bytes, and how often
 
     def tables(self, start: int) -> Iterator[pa.Table]:
@@ -128,7 +165,10 @@ class Log:
     def _table(self, entry: Entry) -> pa.Table:
         data = self.store.read(entry.seq)
         self.read += 0 if data is None else len(data)
-        return table_of(data, entry)
+        table = table_of(data, entry)
+        if self._convert is None or entry.form == len(self.head.definitions) - 1:
+            return table
+        return self._convert(table, self.head.definitions[entry.form])
 
     def append(self, table: pa.Table, times: NDArray[np.int64]) -> None:
         """Append the rows of a mutation, or a record without rows; the head has its nonce."""
@@ -143,8 +183,12 @@ class Log:
     def _add(self, table: pa.Table, times: NDArray[np.int64], nonce: int) -> None:
         newest = int(times.max()) if len(times) else -(2**63)
         size = self._write(self.head.next_seq, nonce, table)
-        self.head.entries.append(Entry(self.head.next_seq, nonce, nonce, table.num_rows, size, newest))
+        self.head.entries.append(self._entry(self.head.next_seq, nonce, table.num_rows, size, newest))
         self.head.next_seq += 1
+
+    def _entry(self, seq: int, nonce: int, rows: int, size: int, newest: int) -> Entry:
+        """Return the entry of a record that is written by the current definition."""
+        return Entry(seq, nonce, nonce, rows, size, newest, len(self.head.definitions) - 1)
 
     def _write(self, seq: int, nonce: int, table: pa.Table) -> int:
         if not table.num_rows:
@@ -206,7 +250,7 @@ class Log:
             size = self._write(older.seq, newer.nonce, table)
             self.merged += size
             newest = max(older.newest, newer.newest)
-            merged = Entry(older.seq, newer.nonce, newer.nonce, table.num_rows, size, newest)
+            merged = self._entry(older.seq, newer.nonce, table.num_rows, size, newest)
         self.merges += 1
         self.head.entries[at : at + 2] = [merged._replace(nonce=newer.nonce)]
 

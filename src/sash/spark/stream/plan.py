@@ -1,7 +1,5 @@
 """What every task of a streaming query needs: the spec, the columns that travel, and whose state it is."""
 
-import hashlib
-import json
 import uuid
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -10,15 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash import serialize
 from sash.keyed.definition import Definition
 from sash.keyed.panes import RECORD
 from sash.keyed.result_schema import result_schema
 from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
 from sash.spark.stream.cache import DEFAULT, Limit
-
-_CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored
+from sash.spark.stream.stored_definition import CHANGEABLE, StoredDefinition, fingerprint_of
 
 Probe = Callable[[str, Hashable, dict[str, int]], None]
 
@@ -44,7 +40,7 @@ class Plan:
     fingerprint: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", _fingerprint(self.spec, self.schema, self.buckets))
+        object.__setattr__(self, "fingerprint", fingerprint_of(self.spec, self.schema, self.buckets))
 
     @cached_property
     def definition(self) -> Definition:
@@ -69,6 +65,11 @@ class Plan:
         return list(self.stream().schema.names)
 
     @cached_property
+    def stored(self) -> StoredDefinition:
+        """The definition as it is stored with the state."""
+        return StoredDefinition.of(self.spec, self.definition, self.schema, self.logged, self.buckets)
+
+    @cached_property
     def result(self) -> pa.Schema:
         """The schema of results."""
         return result_schema(self.spec, self.definition, self.schema)
@@ -85,15 +86,6 @@ def process_plan(plan: Plan) -> Plan:
     """Return the equal plan that this process has used before, with its cached properties, or this one."""
     if len(_PLANS) > 64:
         _PLANS.clear()
-    changeable = [getattr(plan.spec, name) for name in _CHANGEABLE]
+    changeable = [getattr(plan.spec, name) for name in CHANGEABLE]
     facts = (plan.start, plan.fingerprint, plan.checked, plan.protected, plan.chained, plan.cache_limit)
     return plan if plan.probe is not _no_probe else _PLANS.setdefault((*facts, *changeable), plan)
-
-
-def _fingerprint(spec: Spec, schema: pa.Schema, buckets: int) -> str:
-    """Return a hash of everything that must not change between two runs over one checkpoint."""
-    words = {name: value for name, value in spec.words().items() if name not in _CHANGEABLE}
-    words["aggs"] = {name: (serialize.monoid_to(monoid), monoid.columns) for name, monoid in spec.aggs.items()}
-    words["columns"] = [(field.name, str(field.type)) for field in schema]
-    words["buckets"] = buckets
-    return hashlib.sha256(json.dumps(words, default=str).encode()).hexdigest()[:16]

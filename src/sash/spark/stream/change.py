@@ -1,0 +1,258 @@
+"""How a definition differs from the one that a bucket's state was written by, and what that asks of the bucket.
+
+The state is a log of accepted rows, so another definition can be answered from them wherever they have what it needs.
+What cannot be answered is refused with a sentence for each difference that stands in the way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from sash import durations
+from sash.errors import CorruptStateError, shown
+from sash.keyed.emit import LOWEST
+from sash.keyed.emit_boundaries import BoundaryUpdate
+from sash.keyed.stream import Stream
+from sash.spark.stream.conversion import Conversion
+from sash.spark.stream.log import Head, Log
+from sash.spark.stream.plan import Plan
+from sash.spark.stream.stored_definition import StoredDefinition
+
+# What says which events are the same, which results there are and where they are stored.
+FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed")
+_DURATIONS = ("every", "offset", "resolution", "lateness")
+FREE = ("windows", "emit", "lateness", "late", "carry", "on_error")
+_NEW = "Start from a new checkpoint, with history= for the rows so far, or use the definition it was written with."
+
+
+@dataclass(frozen=True)
+class Change:
+    """The way from an earlier definition to a plan."""
+
+    old: StoredDefinition
+    plan: Plan
+
+    @cached_property
+    def conversion(self) -> Conversion:
+        """The records of the earlier definition in the form of the plan."""
+        return Conversion(self.old, self.plan)
+
+    # --- what differs -----------------------------------------------------------------------------
+
+    def differences(self) -> list[str]:
+        """Return what the plan has instead, each as a clause such as `emit is "final", was "update"`."""
+        new = self.plan.stored
+        found = [text for _, text in self._words((*FIXED, *FREE))]
+        if new.buckets != self.old.buckets:
+            found.append(f"buckets is {new.buckets}, was {self.old.buckets}")
+        return [*found, *self._aggregates(), *self._types()]
+
+    def _words(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Yield the arguments that differ, each with a clause; durations differ by their length."""
+        new, old = self.plan.stored.words, self.old.words
+        for name in names:
+            one, other = _plain(new[name]), _plain(old.get(name))
+            if name in _DURATIONS and _length(one) == _length(other):
+                continue
+            if one != other:
+                yield name, f"{name} is {_text(one)}, was {_text(other)}"
+
+    def _aggregates(self) -> Iterator[str]:
+        new, old = self.plan.stored.aggs, self.old.aggs
+        for name in [*new, *(name for name in old if name not in new)]:
+            if name not in old:
+                yield f"aggregate {name} is new"
+            elif name not in new:
+                yield f"aggregate {name} is gone"
+            elif _plain(new[name]) != old[name]:
+                yield f"aggregate {name} is {_call(new[name])}, was {_call(old[name])}"
+
+    def _types(self) -> Iterator[str]:
+        for field in self.plan.schema:
+            before = self.old.kind_of(field.name)
+            if before is not None and before != field.type:
+                yield f"column {shown(field.name)} is {field.type}, was {before}"
+
+    # --- what stands in the way -------------------------------------------------------------------
+
+    def obstacles(self, horizon: int | None) -> list[str]:
+        """Return why the state cannot follow, each as a clause; what its records lack is not among them.
+
+        `horizon` is that of the bucket: before it has one, no row has expired.
+        """
+        new = self.plan.stored
+        found = [f"{text}, and cannot change" for name, text in self._words(FIXED)]
+        if new.buckets != self.old.buckets:
+            found.append(
+                f"buckets is {new.buckets}, was {self.old.buckets}, and cannot change in place; "
+                "export the rows and start again with history="
+            )
+        found += self._fixed_types()
+        if found:
+            return found
+        if new.words["emit"] == "arrival" and self.old.words["emit"] == "final":
+            found.append(
+                'emit is "arrival", was "final": rows that are not final yet would never be emitted; use emit="update"'
+            )
+        return [*found, *self._blind_deletes(), *self._too_wide(horizon)]
+
+    def _fixed_types(self) -> Iterator[str]:
+        spec = self.plan.spec
+        for name in dict.fromkeys([*spec.keys, spec.time, *([spec.id] if spec.id else [])]):
+            before, after = self.old.kind_of(name), self.plan.schema.field(name).type
+            if before != after:
+                yield f"column {shown(name)} is {after}, was {before}, and cannot change"
+
+    def _blind_deletes(self) -> Iterator[str]:
+        """Deletes without ids compare the aggregated columns: with others they would have removed other rows."""
+        spec = self.plan.spec
+        if spec.retract is None or spec.id is not None:
+            return
+        before = {name for agg in self.old.aggs.values() for name in agg["columns"]}
+        after = {name for agg in spec.aggs.values() for name in agg.columns}
+        if before != after:
+            names = ", ".join(sorted(before ^ after))
+            yield f"deletes without id compare the aggregated columns, and {names} would change which rows they remove"
+
+    def _too_wide(self, horizon: int | None) -> Iterator[str]:
+        """Yield a window whose rows have expired."""
+        largest, had = self.plan.definition.largest, self._largest()
+        if horizon is not None and largest > had:
+            name = next(name for name, size in self.plan.definition.windows if size == largest)
+            before = _sizes(self.old.words["windows"])[-1]
+            yield f"window {name} needs rows that have expired: they are stored for {before}"
+
+    def _largest(self) -> int:
+        unit = self.plan.definition.unit
+        return max(durations.ticks_of(size, unit, "windows") for size in self.old.words["windows"])
+
+    # --- what the bucket does ---------------------------------------------------------------------
+
+    @property
+    def repeats(self) -> bool:
+        """Whether results that were emitted and are not final are to be emitted again."""
+        if self.plan.spec.emit != "update":
+            return False
+        new, old = self.plan.stored, self.old
+        first = self.plan.spec.every is not None and new.words["windows"][0] != _plain(old.words["windows"])[0]
+        added = set(map(str, new.words["windows"])) - set(map(str, old.words["windows"]))
+        others = any(name not in old.aggs or _plain(agg) != old.aggs[name] for name, agg in new.aggs.items())
+        carried = set(new.words["carry"]) - set(old.words["carry"])
+        return old.words["emit"] != "update" or bool(first or added or others or carried)
+
+    def emptied(self, log: Log) -> pa.Table | None:
+        """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
+
+        A boundary has a result while its largest window has a row; that window may be gone.
+        """
+        spec, position = self.plan.spec, log.head.position
+        shrinks = self._largest() > self.plan.definition.largest
+        if spec.every is None or spec.emit != "update" or self.old.words["emit"] != "update" or not shrinks:
+            return None
+        until = position["shown"]
+        start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
+        before = replace(self.plan, spec=replace(spec, windows=tuple(self.old.words["windows"])))
+        had, has = (_bounds(_replayed(plan, log), start, until) for plan in (before, self.plan))
+        left = set(map(_place, has.select([*spec.keys, "window_end"]).to_pylist()))
+        gone = [_place(row) not in left for row in had.select([*spec.keys, "window_end"]).to_pylist()]
+        return had.filter(pa.array(gone, pa.bool_()))
+
+    def position(self, position: dict[str, Any]) -> dict[str, Any]:
+        """Return the position from which a stream of the plan resumes."""
+        before, after = self.old.words["emit"], self.plan.spec.emit
+        if before == after or not position:
+            return position
+        horizon = LOWEST if position["horizon"] is None else position["horizon"]
+        if after == "final":
+            return position | {"finished": max(position["finished"], horizon)}
+        return position | {"shown": max(position["shown"], position["finished"])}
+
+
+_CHANGES: dict[tuple[str, str, str], Change] = {}
+
+
+def change_from(plan: Plan, definition: dict[str, Any]) -> Change:
+    """Return the way from an earlier definition, which is plain data, to a plan; a process makes it once."""
+    if len(_CHANGES) > 64:
+        _CHANGES.clear()
+    place = (plan.start, plan.fingerprint, definition["fingerprint"])
+    if place not in _CHANGES:
+        _CHANGES[place] = Change(StoredDefinition.from_plain(definition), plan)
+    return _CHANGES[place]
+
+
+def require_answerable(plan: Plan, head: Head) -> Change:
+    """Return the change from the definition of a bucket, or raise CorruptStateError with all that stands in its way."""
+    if "words" not in head.definition:
+        raise CorruptStateError(
+            "The checkpoint was written with another definition, by an earlier version of sash that did not store "
+            "which; run the definition it was written with once, and then change it, or start from a new checkpoint.",
+            argument="checkpoint",
+        )
+    change = change_from(plan, head.definition)
+    obstacles = change.obstacles(head.position.get("horizon"))
+    if not obstacles:
+        forms = sorted({entry.form for entry in head.entries if entry.rows})
+        clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
+        obstacles = list(dict.fromkeys(clause for some in clauses for clause in some))
+    if obstacles:
+        raise CorruptStateError(
+            "The checkpoint was written with another definition, and cannot be changed to this one: "
+            f"{'; '.join(obstacles)}. {_NEW}",
+            argument="checkpoint",
+        )
+    return change
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, without the difference of tuples and lists."""
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+def _length(value: Any) -> Any:
+    return durations.nanoseconds(value, "every") if isinstance(value, str) else value or 0
+
+
+def _text(value: Any) -> str:
+    return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
+
+
+def _call(agg: dict[str, Any]) -> str:
+    version = agg["monoid"]["version"]
+    return f"{agg['monoid']['name']}({', '.join(agg['columns'])})" + (f" version {version}" if version else "")
+
+
+def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
+    """Return the keys and times of the boundaries after one time and up to another."""
+    assert isinstance(stream.emitter, BoundaryUpdate)
+    return stream.emitter.bounds(stream.engine.boundaries(start, stop, None))
+
+
+def _replayed(plan: Plan, log: Log) -> Stream:
+    """Return a stream of a plan after all records of a log."""
+
+    def converted(table: pa.Table, definition: dict[str, Any]) -> pa.Table:
+        return change_from(plan, definition).conversion(table)
+
+    head = replace(log.head, definitions=[*log.head.definitions, plan.stored.to_plain()])
+    stream = plan.stream()
+    for table in Log(log.store, head, converted).tables(0):
+        stream.replay(table)
+    return stream
+
+
+def _place(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(map(repr, row.values()))
+
+
+def _sizes(windows: list[Any]) -> list[str]:
+    return [
+        durations.name_of(size) for size in sorted(windows, key=lambda size: durations.nanoseconds(size, "windows"))
+    ]

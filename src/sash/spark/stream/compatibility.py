@@ -1,0 +1,22 @@
+"""Whose state a checkpoint holds, compared with a definition on the driver before its query starts."""
+
+from pyspark.sql import SparkSession
+
+from sash.spark.stream.change import change_from, require_answerable
+from sash.spark.stream.inspect import heads
+from sash.spark.stream.plan import Plan
+
+
+def require_compatible(spark: SparkSession, checkpoint: str, plan: Plan) -> list[str]:
+    """Return how a plan differs from the definition that a checkpoint was written with.
+
+    Raise CorruptStateError if the state cannot follow the change. Buckets that have not been touched since an earlier
+    change still have the definition before it, so several may be compared.
+    """
+    found: dict[str, None] = {}
+    for head in heads(spark, checkpoint):
+        if head.fingerprint != plan.fingerprint:
+            found |= dict.fromkeys(require_answerable(plan, head).differences())
+        elif "words" in head.definition:
+            found |= dict.fromkeys(change_from(plan, head.definition).differences())
+    return list(found)
