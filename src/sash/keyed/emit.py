@@ -67,8 +67,8 @@ class Emitter(Protocol):
     def recall(self) -> None:
         """Take note of what was emitted before, after a stream was rebuilt."""
 
-    def repeat(self) -> None:
-        """Emit again with the next step what is not final, after a stream was rebuilt by another definition."""
+    def repeat(self) -> "pa.Table | None":
+        """Return what was emitted and is not final, after a stream was rebuilt by another definition."""
 
 
 @dataclass

@@ -60,8 +60,9 @@ class _Boundaries:
     def recall(self) -> None:
         """Take note of what was emitted before: what a batch changes is compared within its step."""
 
-    def repeat(self) -> None:
-        """Emit again what is not final: nothing, as every boundary comes once."""
+    def repeat(self) -> "pa.Table | None":
+        """Return what is not final and was emitted: nothing, as every boundary comes once."""
+        return None
 
     def bounds(self, anchors: "_core.Anchors") -> "pa.Table":
         """Return the keys and the ends of the anchors' windows."""
@@ -117,10 +118,13 @@ class BoundaryUpdate(_Boundaries):
         """Return the watermark at which no more than about so many boundaries are reached."""
         return self._reachable(self.context.position.shown, watermark, rows)
 
-    def repeat(self) -> None:
-        """Let no boundary after the horizon count as emitted."""
-        horizon, position = self.context.horizon.at, self.context.position
-        position.shown = min(position.shown, LOWEST if horizon is None else horizon)
+    def repeat(self) -> "pa.Table":
+        """Return the boundaries that were emitted and are not final, with their results."""
+        context, horizon = self.context, self.context.horizon.at
+        start = LOWEST if horizon is None else min(horizon, context.position.shown)
+        anchors = context.engine.boundaries(start, context.position.shown, None)
+        columns, _ = context.answers(anchors).columns(on_error=context.spec.on_error)
+        return arrow.with_columns(self.bounds(anchors), columns)
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> Watched:
         """Take note of what the boundaries show that a batch is about to change."""

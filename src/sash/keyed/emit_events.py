@@ -48,8 +48,9 @@ class _Events:
     def recall(self) -> None:
         """Take note of what was emitted before: nothing that comes depends on it."""
 
-    def repeat(self) -> None:
-        """Emit again what is not final: nothing, as every row comes once."""
+    def repeat(self) -> "pa.Table | None":
+        """Return what is not final and was emitted: nothing, as every row comes once."""
+        return None
 
     def _rows(self, seqs: NDArray[np.int64]) -> "pa.Table":
         return self.context.retained.rows(seqs).select(self.own)
@@ -150,7 +151,6 @@ class EventUpdate(_Events):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._since = LOWEST  # rows before it do not come with the next step
         require_unlike([*self.own, *result_names(context.definition, context.spec)])
 
     def next_at(self) -> int | None:
@@ -171,11 +171,13 @@ class EventUpdate(_Events):
         horizon = self.context.horizon.at
         self._compared(LOWEST if horizon is None else horizon)  # rows before it do not change any more
 
-    def repeat(self) -> None:
-        """Let every row that was replayed and is not final count as changed."""
+    def repeat(self) -> "pa.Table":
+        """Return the rows that are not final, with their results, and take note of them as emitted."""
         self.context.engine.gone()
         horizon = self.context.horizon.at
-        self._since = LOWEST if horizon is None else horizon
+        anchors, answers, _ = self._compared(LOWEST if horizon is None else horizon)
+        columns, _ = answers.columns(on_error=self.context.spec.on_error)
+        return arrow.with_columns(self._rows(np.frombuffer(anchors.seqs(), dtype=np.int64)), columns)
 
     def _compared(self, start: int) -> tuple["_core.Anchors", Answers, NDArray[np.uint8]]:
         """Return the touched rows from a time on, what they show now, and whether that is new."""
@@ -189,8 +191,7 @@ class EventUpdate(_Events):
         pa = arrow.pyarrow()
         context = self.context
         gone = np.frombuffer(context.engine.gone(), dtype=np.int64)
-        anchors, answers, change = self._compared(self._since)
-        self._since = LOWEST
+        anchors, answers, change = self._compared(LOWEST)
         keep = np.flatnonzero(change)
         seqs = np.frombuffer(anchors.seqs(), dtype=np.int64)[keep]
         revised = int((change == REVISED).sum())

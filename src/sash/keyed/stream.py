@@ -218,19 +218,17 @@ class Stream:
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
         self.position.seq += len(batch.times)
 
-    def resume(self, saved: dict[str, Any], *, repeats: bool = False) -> None:
-        """Continue from a position, after all rows up to it have been replayed.
+    def resume(self, saved: dict[str, Any]) -> None:
+        """Continue from a position, after all rows up to it have been replayed."""
+        self.continue_from(saved)
+        self.emitter.recall()
 
-        With `repeats`, results that are not final come again with the next step: an earlier definition emitted them.
-        """
+    def continue_from(self, saved: dict[str, Any]) -> None:
+        """Continue from a position, without taking note of what was emitted before."""
         seq = self.position.seq
         self.restore_position(saved)
         self.position.seq = seq
         self.expire()
-        if repeats:
-            self.emitter.repeat()
-        else:
-            self.emitter.recall()
 
     @property
     def nbytes(self) -> int:

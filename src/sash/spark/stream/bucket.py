@@ -17,6 +17,7 @@ from sash.spark.stream.cache import Cache, CachedStream, Key
 from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.plan import Plan
+from sash.spark.stream.repeated import Repeated
 from sash.spark.stream.row_order import Hashes, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
@@ -45,7 +46,7 @@ class Bucket:
     def __init__(self, plan: Plan, store: Store, cache: Cache, key: Key) -> None:
         self.plan, self.store, self.cache, self.key = plan, store, cache, key
         self.counts = dict.fromkeys(COUNTERS, 0)
-        self._emptied: pa.Table | None = None  # boundaries that a changed definition has no result for
+        self._repeated: Repeated | None = None  # what a changed definition says of what was emitted before
 
     def run(self, rows: pa.Table | None, watermark_ms: int, most: int = RESULT_BYTES) -> Outcome:
         """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet.
@@ -65,7 +66,10 @@ class Bucket:
         rows, hashes = self._in_order(stream, rows)
         self.plan.probe("step", self.key, self.counts)
         step = stream.step(rows, None if watermark is None else stream.reachable(watermark, most))
-        results = self._with_emptied(stream, step.results)
+        results = step.results
+        if self._repeated is not None:
+            results, counts = self._repeated.added_to(results, stream.position.revision)
+            step.counts.update(counts)
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
         head.timer = timer
         head.position = stream.saved_position() | {"seq": 0}  # which is that of a process
@@ -74,25 +78,6 @@ class Bucket:
         self._count(log, stream, step)
         self.plan.probe("saved", self.key, self.counts)
         return Outcome(results, self.counts, timer, old_timer)
-
-    def _with_emptied(self, stream: Stream, results: pa.Table) -> pa.Table:
-        """Return results with the boundaries that have none any more, marked as deleted."""
-        if self._emptied is None or not self._emptied.num_rows:
-            return results
-        gone = self._emptied
-        columns = {
-            field.name: gone.column(field.name).cast(field.type)
-            if field.name in gone.column_names
-            else pa.nulls(gone.num_rows, field.type)
-            for field in results.schema
-        }
-        columns["revision"] = pa.array([stream.position.revision] * gone.num_rows, pa.int64())
-        columns["deleted"] = pa.array([True] * gone.num_rows)
-        if "late" in columns:
-            columns["late"] = pa.array([False] * gone.num_rows)
-        self.counts["emitted"] += gone.num_rows
-        self.counts["deleted"] += gone.num_rows
-        return pa.concat_tables([pa.table(columns, schema=results.schema), results])
 
     def _in_order(self, stream: Stream, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         """Return rows as every attempt of the task sees them, however map tasks and the shuffle divided them."""
@@ -136,23 +121,35 @@ class Bucket:
         head = log.head
         change = require_answerable(self.plan, head)
         self.counts["rebuilds"] += 1
-        self._emptied = change.emptied(log)
+        emptied = change.emptied(log)
         head.position = change.position(head.position)
         head.adopt(self.plan.stored.to_plain())
-        return self._replay(self.plan.stream(), log, 0, repeats=change.repeats)
+        stream = self._replayed(self.plan.stream(), log, 0)
+        if not head.position:
+            return stream
+        stream.continue_from(head.position)
+        if change.repeats:
+            self._repeated = Repeated.of(self.plan, stream.emitter.repeat(), emptied)
+        else:
+            stream.emitter.recall()
+            self._repeated = Repeated.of(self.plan, None, emptied)
+        return stream
 
     def _place(self, head: Head, cached: CachedStream) -> int | None:
         if self.plan.checked:
             return head.place_of(cached.nonce)
         return next((i for i, entry in enumerate(head.entries) if entry.seq == cached.seq), None)
 
-    def _replay(self, stream: Stream, log: Log, start: int, *, repeats: bool = False) -> Stream:
+    def _replay(self, stream: Stream, log: Log, start: int) -> Stream:
+        """Replay the records from one on, and continue from the position after them."""
+        self._replayed(stream, log, start).resume(log.head.position)
+        return stream
+
+    def _replayed(self, stream: Stream, log: Log, start: int) -> Stream:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
         bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
             stream.replay(since(table, self.plan.spec.time, bound))
-        if log.head.position:
-            stream.resume(log.head.position, repeats=repeats)
         return stream
 
     # --- and back ---------------------------------------------------------------------------------

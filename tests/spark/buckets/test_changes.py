@@ -1,0 +1,259 @@
+"""Definitions that change while a stream runs: what comes after is what the new one would have said from the beginning.
+
+The play of Spark changes its definition between two micro-batches, as a restart does, with tasks that fail before and
+after. A stream in this process has the last definition from the beginning. Results that were not final at the change
+must be equal in the end; what came after it must be right; and what can't be answered is refused before anything runs.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracles.keyed import Row
+from sash import KeyedWindows
+from sash.errors import CorruptStateError
+from sash.spark.stream import log
+from sash.spark.stream.cache import Cache
+from sash.spark.stream.change import require_answerable
+from sash.spark.stream.log import Head
+from sash.spark.stream.packing import END
+from support.buckets import streams
+from support.buckets.cluster import Play
+from support.buckets.trial import COMMUTATIVE, LONG_AGO, ORDERED, PYTHON, TICK_US, Asking, Upserts, rows_of, unordered
+
+SEEN: Counter[str] = Counter()
+ALL = COMMUTATIVE | ORDERED | PYTHON | {"more": ("sum", "a"), "low": ("min", "b"), "any": ("count", "b")}
+SEEDS = st.integers(0, 2**16)
+DELAYS = st.sampled_from([0, 1, 3])
+LATENESS = st.sampled_from([0, 2, 6])
+EMIT = st.sampled_from(["arrival", "final", "update"])
+LATER = st.sampled_from(["final", "update"])
+SIZES = st.sampled_from([(3, 8), (8, 3), (8,), (3,), (5, 8, 2), (12, 4)])
+GRID_SIZES = st.sampled_from([(4, 12), (12, 4), (12,), (6,), (3, 9), (4,)])
+AGGS = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=5, unique=True)
+PANES = COMMUTATIVE | {"more": ("sum", "a"), "low": ("min", "b"), "any": ("count", "b")}
+PLAIN_AGGS = st.lists(st.sampled_from(sorted(PANES)), min_size=1, max_size=4, unique=True)
+
+
+@pytest.fixture(autouse=True)
+def few_records():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "LIVE_RECORDS", 4)
+        yield
+
+
+@dataclass
+class Draft:
+    """A change on its way: before which micro-batch, and to what."""
+
+    at: int
+    aggs: list[str]
+    sizes: tuple[int, ...]
+    emit: str
+
+
+def drafts(aggs: Any, sizes: Any, emit: Any) -> Any:
+    return st.lists(st.builds(Draft, st.integers(1, 9), aggs, sizes, emit), min_size=1, max_size=2)
+
+
+class Changing:
+    """A play whose definition changes."""
+
+    def __init__(self, asking: Asking, seed: int, delay_ms: int) -> None:
+        self.asking = asking
+        self.play = Play(asking.plan(), seed=seed, delay_ms=delay_ms)
+        self.before: dict[Any, Row] = {}  # what a table shows that was kept up to the last change
+        self.after: list[Row] = []
+        self.horizon = LONG_AGO
+        self.fed: list[tuple[pa.Table, int]] = []
+        self.changed_at = 0
+
+    def change(self, asking: Asking) -> bool:
+        """Continue with another definition, unless the state of some bucket cannot answer it."""
+        plan = asking.plan()
+        heads = [Head.from_bytes(store.committed.head) for store in self.play.stores.values() if store.committed.head]
+        try:
+            for head in heads:
+                if head.fingerprint != plan.fingerprint:
+                    assert require_answerable(plan, head).differences()
+        except CorruptStateError:
+            SEEN["refused"] += 1
+            return False
+        SEEN["changes"] += 1
+        SEEN["older forms"] += sum(len(head.definitions) > 1 for head in heads)
+        self.before = self.shown()
+        self.asking, self.after, self.changed_at = asking, [], len(self.fed)
+        self.play.plan = replace(plan, probe=self.play._probe)
+        self.play.caches = [Cache() for _ in self.play.caches]
+        if self.fed:
+            self.horizon = self.fed[-1][1] - asking.lateness
+        return True
+
+    def batch(self, rows: Sequence[Row], marker: bool = False) -> None:
+        watermark = self.play.watermark_ms
+        ticks = watermark * 1000 // TICK_US if watermark > 0 else LONG_AGO
+        table = self.asking.table(rows)
+        self.fed.append((table, ticks))
+        newest = max((row["t"] * TICK_US for row in rows if row["t"] is not None), default=None)
+        if marker:
+            end = {**dict.fromkeys(table.column_names), "t": END}
+            table, newest = pa.concat_tables([table, pa.Table.from_pylist([end], schema=table.schema)]), END
+        self.after += rows_of(self.play.batch(table.select(self.play.plan.schema.names), newest))
+
+    def shown(self) -> dict[Any, Row]:
+        """What a table shows: the latest row of each anchor, with what earlier definitions said of other columns."""
+        latest = dict(self.before)
+        for row in self.after:
+            place = self.place(row)
+            if row.get("revision", 0) >= latest.get(place, {}).get("revision", 0) or "revision" not in row:
+                latest[place] = {**latest.get(place, {}), "deleted": False, **row}
+        return latest
+
+    def place(self, row: Row) -> Any:
+        return tuple(row[name] for name in Upserts(self.asking).anchor)
+
+    def is_final(self, row: Row) -> bool:
+        return row["window_end"] <= self.horizon if self.asking.every else row["t"] < self.horizon
+
+
+def reference_of(changing: Changing) -> tuple[list[Row], list[Row]]:
+    """What a stream says that had the last definition from the beginning: up to the last change, and after it."""
+    engine = KeyedWindows(**changing.asking.engine_words())
+    said: tuple[list[Row], list[Row]] = ([], [])
+    for number, (table, ticks) in enumerate(changing.fed):
+        out = rows_of(engine.push(table, watermark=np.datetime64(ticks * TICK_US, "us")))
+        said[number >= changing.changed_at].extend(out)
+    return said
+
+
+def follow(asking: Asking, stream: streams.Stream, changes: list[Draft], seed: int, delay: int) -> None:
+    """Run a stream through changes, and compare."""
+    SEEN[sys._getframe(1).f_code.co_name] += 1
+    changing = Changing(asking, seed, delay)
+    for number, rows in enumerate(stream):
+        for draft in changes:
+            if draft.at == number:
+                aggs = {name: ALL[name] for name in draft.aggs}
+                changing.change(replace(changing.asking, aggs=aggs, sizes=draft.sizes, emit=draft.emit))
+        changing.batch(rows)
+    changing.batch([], marker=True)
+    changing.batch([])
+    assert changing.play.empty()
+    compare(changing)
+
+
+def compare(changing: Changing) -> None:
+    emit = changing.asking.emit
+    early, late = reference_of(changing)
+    names = [*Upserts(changing.asking).anchor, *result_columns(changing.asking)]
+    if emit == "update":
+        assert max(Counter((changing.place(row), row["revision"]) for row in changing.after).values(), default=1) == 1
+        wanted = {changing.place(row): row for row in [*early, *late]}
+        got = changing.shown()
+        pending = [[row for row in rows.values() if live(row) and not changing.is_final(row)] for rows in (got, wanted)]
+        assert table_of(pending[0], names) == table_of(pending[1], names)
+        after = {changing.place(row): row for row in changing.after}  # revisions come in their order
+        said = [[row for place, row in rows.items() if place in after and live(row)] for rows in (after, wanted)]
+        assert table_of(said[0], names) == table_of(said[1], names)
+        SEEN["compared"] += len(pending[1])
+        SEEN["emptied"] += sum(not live(row) and place not in wanted for place, row in after.items())
+        return
+    every = {tuple(row) for row in map(repr_of, table_of([*early, *late], names))}
+    after = [tuple(row) for row in map(repr_of, table_of(changing.after, names))]
+    if emit == "arrival":  # a row comes once, as of its micro-batch
+        assert sorted(after) == sorted(tuple(row) for row in map(repr_of, table_of(late, names)))
+        return
+    assert set(after) <= every
+    assert len(after) == len(set(after))
+    assert {tuple(row) for row in map(repr_of, table_of(late, names))} <= set(after)
+    SEEN["compared"] += len(after)
+
+
+def live(row: Row) -> bool:
+    return not row["deleted"]
+
+
+def result_columns(asking: Asking) -> list[str]:
+    from support.buckets.trial import duration
+
+    return [f"{name}_{duration(size)}" for name in asking.aggs for size in asking.sizes]
+
+
+def table_of(rows: Sequence[Row], names: Sequence[str]) -> list[Any]:
+    return unordered([{name: unsigned(row[name]) for name in names} for row in rows])
+
+
+def unsigned(value: Any) -> Any:
+    """A value without the sign of a zero: a result that changes only that is not revised."""
+    if isinstance(value, tuple):
+        return tuple(map(unsigned, value))
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def repr_of(row: Any) -> Any:
+    return [repr(cell) for cell in row]
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+@given(streams.BATCHES, drafts(AGGS, SIZES, EMIT), SEEDS, DELAYS, EMIT, LATENESS, SIZES)
+def test_rows_of_distinct_times(batches, changes, seed, delay, emit, lateness, sizes):
+    """Aggregates and windows come and go, and emission changes."""
+    asking = Asking(aggs=ALL, sizes=sizes, emit=emit, lateness=lateness)
+    follow(asking, streams.distinct(batches), changes, seed, delay)
+
+
+@given(streams.BATCHES, drafts(AGGS, SIZES, EMIT), SEEDS, DELAYS, EMIT, LATENESS, st.sampled_from([int, str]))
+def test_rows_with_deletes(batches, changes, seed, delay, emit, lateness, ids):
+    """The same with ids, repeats and deletes."""
+    asking = Asking(aggs=ALL, sizes=(3, 12), emit=emit, lateness=lateness, ids=ids, retract=True)
+    follow(asking, streams.identified(batches, ids, deletes=True), changes, seed, delay)
+
+
+# --- boundaries -----------------------------------------------------------------------------------
+
+
+@given(streams.BATCHES, drafts(PLAIN_AGGS, GRID_SIZES, LATER), SEEDS, DELAYS, LATER, LATENESS)
+def test_panes(batches, changes, seed, delay, emit, lateness):
+    """Records of panes are taken apart, and panes become longer."""
+    asking = Asking(aggs=PANES, sizes=(4, 12), emit=emit, lateness=lateness, every=6)
+    follow(asking, streams.plain(batches), changes, seed, delay)
+
+
+@given(streams.BATCHES, drafts(AGGS, GRID_SIZES, LATER), SEEDS, DELAYS, LATER, LATENESS, st.booleans())
+def test_boundaries_of_rows(batches, changes, seed, delay, emit, lateness, deletes):
+    """Rows are stored one by one, or become panes."""
+    asking = Asking(aggs=ALL, sizes=(12, 4), emit=emit, lateness=lateness, every=3, ids=int, retract=deletes)
+    follow(asking, streams.identified(batches, int, deletes), changes, seed, delay)
+
+
+@given(streams.BATCHES, st.integers(2, 9), SEEDS, st.sampled_from([6, 30]), st.booleans())
+def test_windows_that_become_smaller(batches, at, seed, lateness, deletes):
+    """Boundaries that only the largest window reached are deleted with it."""
+    asking = Asking(aggs=ALL, sizes=(12, 3), emit="update", lateness=lateness, every=3, ids=int, retract=deletes)
+    change = Draft(at, ["n", "top"], (3,), "update")
+    follow(asking, streams.identified(batches, int, deletes), [change], seed, 0)
+
+
+TESTS = (
+    *(test_rows_of_distinct_times, test_rows_with_deletes, test_panes, test_boundaries_of_rows),
+    test_windows_that_become_smaller,
+)
+
+
+def test_what_these_tests_are_about_occurred():
+    """Changes were made and refused, and there was something to compare."""
+    for test in TESTS:
+        if not SEEN[test.__name__]:
+            test()
+    least = {"changes": 60, "refused": 20, "older forms": 3, "compared": 200, "emptied": 5}
+    assert not {what: (SEEN[what], count) for what, count in least.items() if SEEN[what] < count}
