@@ -137,7 +137,8 @@ def fill_large(path: Path) -> None:
     sink = upsert_to(path)
     assert isinstance(sink, DeltaUpsert)
     schema = spark_types.StructType.fromJson(_fields())
-    table = sink.open_for(schema, None)
+    table = sink.open_for(schema, None, 0)
+    assert table is not None
     per_day, day = LARGE // DAYS, 24 * 60 * MINUTE_US
     from deltalake import write_deltalake
 

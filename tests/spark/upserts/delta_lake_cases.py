@@ -124,6 +124,30 @@ def test_a_micro_batch_is_merged_once(spark, query, tmp_path, first, second):
     assert state_of(tmp_path / "t") == (2, 4)  # no rows, no commit
 
 
+def test_columns_and_revisions_come_and_go(spark, query, tmp_path):
+    """The executors write null where the rows have no value, into columns that driver or executors have added."""
+
+    def put(on, columns, rows, number):
+        own = {name: name if name in columns else None for name in ("revision", "deleted")}
+        with merging(on):
+            upsert(tmp_path / "t", keys="k", **own)(spark.createDataFrame(rows, columns), number)
+        return {row["k"]: tuple(row.values())[1:] for row in upserted_table(tmp_path / "t").to_pylist()}
+
+    assert put("executors", "k int, v string", [(1, "a"), (2, "a"), (3, "a")], 0)[3] == ("a",)
+    changed = "k int, `w.x` array<int>, n timestamp_ntz, revision long, deleted boolean"
+    for _ in range(2):
+        found = put("executors", changed, [(1, [1], None, 5, False), (2, None, None, 1, True)], 1)
+        assert found == {1: (None, [1], None, 5), 3: ("a", None, None, None)}
+    assert state_of(tmp_path / "t") == (4, 1)  # created, filled; columns, definition, rows are a commit each
+    found = put("executors", f"{changed}, y int", [(1, [1], None, 4, False, 7), (3, [3], None, 0, False, 8)], 2)
+    assert found == {1: (None, [1], None, 5, None), 3: (None, [3], None, 0, 8)}
+    found = put("driver", "k int, v string, z int", [(1, "b", 1)], 3)
+    assert found[1] == ("b", None, None, None, None, 1)
+    found = put("executors", "k int, v string, deleted boolean, revision long", [(3, "c", False, 0)], 4)
+    assert found == {1: ("b", None, None, None, None, 1), 3: ("c", None, None, 0, None, None)}
+    assert rows_of(read_upserted(spark, tmp_path / "t").toArrow()) == {(k, *row) for k, row in found.items()}
+
+
 def test_a_batch_overwrites_and_merges_skip_files_of_other_times(spark, tmp_path):
     """The predicate has the range of each key that holds times; after `compact` commits files are put in order."""
     schema, noon = "day date, ts timestamp, at timestamp_ntz, v int", datetime(2026, 1, 1, 12, 0, 0, 1)

@@ -7,7 +7,6 @@ and its row there is the lock of a writer; `_sash_batches` has the last micro-ba
 driver in Arrow pieces, one task at a time.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -22,29 +21,25 @@ from pyspark.sql.types import StructType
 from sash.errors import ArgumentError, ConcurrentUseError, SashError, shown
 from sash.spark.durable import make_directory
 from sash.spark.upserts.collected import collected
+from sash.spark.upserts.database_table import BATCHES, DatabaseTable, Stored
 from sash.spark.upserts.definition import Definition
-from sash.spark.upserts.dialect import Transaction, quoted
+from sash.spark.upserts.dialect import Transaction
 from sash.spark.upserts.postgres import CopyWriter, refusal
 from sash.spark.upserts.rows import IDENTITY, RowsTable, StatementWriter
 from sash.spark.upserts.target import (
     Place,
+    added_columns,
+    is_changed,
     is_repetition,
     require_columns,
     require_late_decided,
     require_own_query,
-    require_same,
-    require_same_columns,
     without_late,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TABLES, _BATCHES, _ROWS = "_sash_tables", "_sash_batches", "__rows"
-_MADE = {
-    _TABLES: "name TEXT PRIMARY KEY, definition TEXT, columns TEXT",
-    _BATCHES: "name TEXT, query TEXT, batch BIGINT, PRIMARY KEY (name, query)",
-}
 _LOCKED = re.compile("is locked|set lock|obtain lock")
 
 
@@ -75,7 +70,7 @@ class DatabaseUpsert:
         """Return the ids of the queries that have written to the table."""
         with closing(self._connect()) as connection:
             transaction = Transaction(connection, self.style)
-            return set(self._last(transaction)) if transaction.has(_BATCHES) else set()
+            return set(DatabaseTable(transaction, self.table).last()) if transaction.has(BATCHES) else set()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Merge a micro-batch into the table, in one transaction."""
@@ -99,14 +94,17 @@ class DatabaseUpsert:
     ) -> None:
         with closing(self._connect()) as connection:
             transaction = Transaction(connection, self.style)
-            existing = {name for name in (*_MADE, self.table, self._rows) if transaction.has(name)}
+            table = DatabaseTable(transaction, self.table)
+            existing = table.existing()
             self._begin(transaction)
             try:
-                self._open(transaction, schema, existing)
+                target = self._prepared(table, schema, query, batch_id, existing)
                 if not keep:
-                    transaction.execute(f"DELETE FROM {quoted(self._rows)}")
-                    transaction.execute(f"DELETE FROM {_BATCHES} WHERE name = {transaction.marks(1)}", [self.table])
-                self._merge(transaction, tables, query, batch_id, schema.names)
+                    table.clear()
+                if target is not None:
+                    self._merge(transaction, tables, target)
+                    if query is not None:
+                        table.note(query, batch_id)
                 transaction.commit()
             except BaseException as error:
                 transaction.rollback()
@@ -142,92 +140,40 @@ class DatabaseUpsert:
             f"{place} is being written by another writer; stop it, or {longer}.", argument=argument
         )
 
-    # --- the tables -------------------------------------------------------------------------------
-
-    def _open(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
-        """Lock the table, and create it or check that it has the same definition and columns."""
-        if len(existing) < len(_MADE) + 2:
-            transaction.lock_creation()
-        for name, columns in _MADE.items():
-            if name not in existing:  # the user may not have the right to create tables
-                transaction.execute(f"CREATE TABLE IF NOT EXISTS {name} ({columns})")
-        mine = f"WHERE name = {transaction.marks(1)}"
-        transaction.execute(f"UPDATE {_TABLES} SET columns = columns {mine}", [self.table])
-        found = transaction.rows(f"SELECT definition, columns FROM {_TABLES} {mine}", [self.table])
-        if not found:
-            self._create(transaction, schema, existing)
-            return
-        require_same(self.definition, Definition.from_json(found[0][0]), self._place)
-        require_same_columns(StructType.fromJson(json.loads(found[0][1])), schema, self._place)
-
-    def _create(self, transaction: Transaction, schema: StructType, existing: set[str]) -> None:
-        if existing & {self.table, self._rows}:
-            raise ArgumentError(
-                f"table must be a new name or the table of an upsert, got {shown(self.table)}, which exists.",
-                argument="table",
-            )
-        rows, view, flag = quoted(self._rows), quoted(self.table), self.definition.deleted
-        self._require_short_names(transaction, schema)
-        columns = [f"{IDENTITY} {transaction.dialect.identity} PRIMARY KEY"]
-        columns += [f"{quoted(field.name)} {transaction.dialect.type_of(field.dataType)}" for field in schema]
-        visible = ", ".join(quoted(name) for name in schema.names if name != flag)
-        live = "" if flag is None else f" WHERE NOT coalesce({quoted(flag)}, FALSE)"
-        room = "" if self.definition.revision is None else transaction.dialect.room
-        transaction.execute(f"CREATE TABLE {rows} ({', '.join(columns)}){room}")
-        transaction.execute(f"CREATE VIEW {view} AS SELECT {visible} FROM {rows}{live}")
-        row = [self.table, self.definition.to_json(), schema.json()]
-        transaction.execute(f"INSERT INTO {_TABLES} VALUES {transaction.marks(3)}", row)
-
-    def _require_short_names(self, transaction: Transaction, schema: StructType) -> None:
-        """Raise for names that the database would cut off, after which two of them may be equal."""
-        longest = transaction.dialect.longest_name
-        for name in [self._rows, *schema.names]:
-            if longest is not None and len(name.encode()) > longest:
-                what = f"table and its suffix {_ROWS}" if name == self._rows else "names of columns"
-                raise ArgumentError(
-                    f"{what} must have at most {longest} bytes in {transaction.dialect.name}, got {shown(name)}.",
-                    argument="table",
-                )
-
     @property
     def _place(self) -> Place:
         """Return the argument that named the table, and its value."""
         return Place("table", self.table) if self.path is None else Place("target", str(self.path))
 
-    @property
-    def _rows(self) -> str:
-        return f"{self.table}{_ROWS}"
-
     # --- the rows ---------------------------------------------------------------------------------
 
-    def _merge(
-        self,
-        transaction: Transaction,
-        tables: "Iterator[pa.Table]",
-        query: str | None,
-        batch_id: int,
-        columns: list[str],
-    ) -> None:
-        last = self._last(transaction)
-        require_own_query(last, query, self.definition, self._place, self.shared)
-        if is_repetition(last, query, batch_id, self._place):
-            return
-        target = RowsTable(self._rows, columns, self.definition)
+    def _prepared(
+        self, table: DatabaseTable, schema: StructType, query: str | None, batch_id: int, existing: set[str]
+    ) -> RowsTable | None:
+        """Lock the table and let it follow the rows, or create it; return None if it has the micro-batch.
+
+        A number that comes again with more columns or another definition is not a repetition: the query was changed
+        after it had written the micro-batch.
+        """
+        before = table.opened(existing) or table.created(Stored(self.definition, schema))
+        last = table.last()
+        changed = is_changed(self.definition, before.definition, query in last, self._place)
+        added_columns(before.columns, schema, self._place, tells_case=table.transaction.dialect.tells_case)
+        writers = [one for one in last if one == query or not changed]
+        require_own_query(writers, query, self.definition, self._place, self.shared)
+        after = before.after(self.definition, schema)
+        if is_repetition(last, query, batch_id, self._place) and after == before:
+            return None
+        if after != before:
+            table.follow(before, after)
+        absent = tuple(name for name in after.columns.names if name not in schema.names)
+        return RowsTable(table.rows, schema.names, self.definition, absent)
+
+    def _merge(self, transaction: Transaction, tables: "Iterator[pa.Table]", target: RowsTable) -> None:
         writer = CopyWriter(transaction, target) if transaction.copies() else StatementWriter(transaction, target)
         for table in tables:
             writer.add(table)
         writer.finish()
-        if query is not None:
-            transaction.execute(
-                f"INSERT INTO {_BATCHES} VALUES {transaction.marks(3)} "
-                "ON CONFLICT (name, query) DO UPDATE SET batch = excluded.batch",
-                [self.table, query, batch_id],
-            )
-
-    def _last(self, transaction: Transaction) -> dict[str, int]:
-        """Return the last micro-batch of each query that has written to the table."""
-        mine = f"WHERE name = {transaction.marks(1)}"
-        return dict(transaction.rows(f"SELECT query, batch FROM {_BATCHES} {mine}", [self.table]))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an upsert's target was created with, which later writers must repeat."""
+"""What an upsert's target was created with, which later writers must repeat; its own query may change revisions."""
 
 import json
 from dataclasses import asdict, dataclass

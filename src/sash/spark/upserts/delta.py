@@ -3,12 +3,12 @@
 A micro-batch is one commit, which also has the id of its query and its number as an application transaction: both are
 stored, or neither. Rows that are `deleted` are removed. Revisions of one query come in order, so nothing has to
 remember what was removed. The table's properties have the definition of the upsert and the queries that wrote it.
+Commits of their own, before that of the rows, add columns and change the definition; each can be repeated.
 
 A merge rewrites the files that hold rows it changes. Its predicate has the range of times in the micro-batch as
 literals, so that files with other times are not even opened; `delta_files` keeps files apart by time.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,12 +27,13 @@ from sash.spark.upserts.delta_files import Upkeep
 from sash.spark.upserts.delta_sql import Clauses, latest_of, live_of, matches_of, ranges_of
 from sash.spark.upserts.target import (
     Place,
+    added_columns,
+    is_changed,
     is_repetition,
     require_columns,
     require_late_decided,
     require_own_query,
     require_same,
-    require_same_columns,
     without_late,
 )
 
@@ -114,7 +115,7 @@ class DeltaUpsert:
             self._fill(rows.schema, found, 0, mode="overwrite")
         table = self._current()
         if table is not None and delta_table.queries_of(table):
-            delta_table.set_queries(table, [])  # whoever writes next begins with these rows
+            delta_table.note(table, self.definition, [])  # whoever writes next begins with these rows
 
     @property
     def place(self) -> Place:
@@ -135,19 +136,43 @@ class DeltaUpsert:
         table = self._current()
         return table is None or not table.file_uris()
 
-    def open_for(self, schema: spark.StructType, query: str | None) -> "DeltaTable":
-        """Return the table for rows of a query, created if there is none; raise for what does not fit."""
+    def open_for(self, schema: spark.StructType, query: str | None, batch_id: int) -> "DeltaTable | None":
+        """Return the table for a micro-batch, with its columns, or None if it has the micro-batch.
+
+        A table is created if there is none; what does not fit raises an error. A number that comes again with more
+        columns or another definition is not a repetition: the query was changed after it had written the micro-batch.
+        """
         table = self._current()
         if table is None:
             return self._create(schema, query)
-        require_same(self.definition, delta_table.definition_of(table, self.location), self.place)
-        stored = spark.StructType.fromJson(json.loads(table.schema().to_json()))
-        require_same_columns(stored, self._stored(schema), self.place)
-        queries = delta_table.queries_of(table)
+        stored, queries = delta_table.definition_of(table, self.location), delta_table.queries_of(table)
+        changed = is_changed(self.definition, stored, query in queries, self.place)
+        added = added_columns(delta_table.columns_of(table), self._stored(schema), self.place, tells_case=False)
+        queries = [one for one in queries if one == query or not changed]
         require_own_query(queries, query, self.definition, self.place, self.shared)
-        if query is not None and query not in queries:
-            delta_table.set_queries(table, [*queries, query])
+        written = is_repetition(self._last_batches(table, query), query, batch_id, self.place)
+        if written and not added and not changed:
+            return None
+        queries += [query] if query is not None and query not in queries else []
+        commit = _noted(query, batch_id - 1) if written else None
+        self._commit(lambda: self._follow(table, added, queries, commit))
         return table
+
+    def _follow(
+        self,
+        table: "DeltaTable",
+        added: list[spark.StructField],
+        queries: list[str],
+        commit: "CommitProperties | None",
+    ) -> None:
+        """Change a table to the columns and the definition of its query; a writer that dies meanwhile does it again."""
+        stored, revision = delta_table.definition_of(table, self.location), self.definition.revision
+        if revision is not None and stored.revision is None and revision in delta_table.columns_of(table).names:
+            delta_table.forget(table, revision, commit)
+        if added:
+            delta_table.add_columns(table, added, commit)
+        if self.definition != stored or queries != delta_table.queries_of(table):
+            delta_table.note(table, self.definition, queries, commit)
 
     def _create(self, schema: spark.StructType, query: str | None) -> "DeltaTable":
         self._table = delta_table.created(
@@ -170,8 +195,8 @@ class DeltaUpsert:
         first = next(tables, None)
         if first is None:
             return
-        table = self.open_for(schema, rows.query)
-        if is_repetition(self._last_batches(table, rows.query), rows.query, batch_id, self.place):
+        table = self.open_for(schema, rows.query, batch_id)
+        if table is None:
             return
         # A micro-batch of several merges is noted with the last: those before it can be repeated.
         for following in tables:
@@ -186,13 +211,19 @@ class DeltaUpsert:
         with delta_spark.source(batch, self.definition) as rows:
             if not rows.count:
                 return
-            table = self.open_for(batch.schema, query)
-            if is_repetition(self._last_batches(table, query), query, batch_id, self.place):
+            table = self.open_for(batch.schema, query, batch_id)
+            if table is None:
                 return
             noted = None if query is None else (delta_table.app_of(query), batch_id)
-            self._commit(lambda: delta_spark.merge(str(self.location), rows, self.definition, noted))
+            absent = self._absent(table, batch.columns)
+            self._commit(lambda: delta_spark.merge(str(self.location), rows, self.definition, absent, noted))
         table.update_incremental()
         self.upkeep.after(table, self.definition)
+
+    def _absent(self, table: "DeltaTable", names: list[str]) -> list[str]:
+        """Return the columns of a table that rows with these columns do not have."""
+        written = set(names) - {self.definition.deleted}
+        return [name for name in delta_table.columns_of(table).names if name not in written]
 
     @staticmethod
     def _last_batches(table: "DeltaTable", query: str | None) -> dict[str, int]:
@@ -202,7 +233,8 @@ class DeltaUpsert:
 
     def _merge(self, table: "DeltaTable", rows: "pa.Table", noted: "CommitProperties | None") -> None:
         rows = latest_of(rows, self.definition)
-        clauses = Clauses.of(self.definition, [name for name in rows.column_names if name != self.definition.deleted])
+        names = [name for name in rows.column_names if name != self.definition.deleted]
+        clauses = Clauses.of(self.definition, names, self._absent(table, names))
         merge = table.merge(
             rows,
             predicate=" AND ".join([*ranges_of(rows, self.definition), *matches_of(rows, self.definition)]),
@@ -231,15 +263,15 @@ class DeltaUpsert:
         """Write rows into a table that has none, or in place of all it has: in one commit, however many they are."""
         from deltalake import write_deltalake
 
-        table = self._current() if mode == "overwrite" else self.open_for(schema, rows.query)
-        table = table or self._create(schema, rows.query)
-        if mode == "append" and is_repetition(self._last_batches(table, rows.query), rows.query, batch_id, self.place):
+        is_new = mode == "overwrite"
+        table = self._current() or self._create(schema, rows.query)
+        if not is_new and self.open_for(schema, rows.query, batch_id) is None:
             return
-        kind = utc_schema(self._stored(schema))
-        tables = (live_of(one, self.definition).select(kind.names).cast(kind) for one in rows.tables)
+        kind = utc_schema(self._stored(schema) if is_new else delta_table.columns_of(table))
+        tables = (_filled(live_of(one, self.definition), kind) for one in rows.tables)
         reader = pyarrow().RecordBatchReader.from_batches(kind, (part for one in tables for part in one.to_batches()))
         options: dict[str, Any] = {"mode": mode, "commit_properties": _noted(rows.query, batch_id)}
-        if mode == "overwrite":
+        if is_new:
             options["schema_mode"] = "overwrite"
         self._commit(lambda: write_deltalake(table, reader, **options))
 
@@ -264,6 +296,13 @@ def _noted(query: str | None, batch_id: int) -> "CommitProperties | None":
     if query is None:
         return None
     return CommitProperties(app_transactions=[Transaction(delta_table.app_of(query), batch_id)])
+
+
+def _filled(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """Return rows with the columns of a schema, null where they do not have them."""
+    pa = pyarrow()
+    columns = [rows[one.name] if one.name in rows.column_names else pa.nulls(len(rows), one.type) for one in schema]
+    return pa.table(columns, names=schema.names).cast(schema)
 
 
 def _joined(tables: "Iterator[pa.Table]", rows: int) -> "Iterator[pa.Table]":

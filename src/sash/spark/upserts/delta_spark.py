@@ -71,15 +71,18 @@ def source(batch: DataFrame, definition: Definition) -> Iterator[Source]:
         rows.unpersist()
 
 
-def merge(uri: str, source: Source, definition: Definition, noted: tuple[str, int] | None) -> None:
-    """Merge a micro-batch into a table, and note it as the version of an application."""
+def merge(uri: str, source: Source, definition: Definition, absent: list[str], noted: tuple[str, int] | None) -> None:
+    """Merge a micro-batch into a table, and note it as the version of an application.
+
+    The columns of the table that are `absent` from the rows become null.
+    """
     spark, view = source.rows.sparkSession, f"_sash_{uuid4().hex}"
     source.rows.createOrReplaceTempView(view)
     try:
         if noted is not None:
             spark.conf.set(_APP, noted[0])
             spark.conf.set(_VERSION, str(noted[1]))
-        spark.sql(statement(uri, view, source, definition))
+        spark.sql(statement(uri, view, source, definition, absent))
     finally:
         spark.conf.unset(_APP)
         spark.conf.unset(_VERSION)
@@ -91,7 +94,7 @@ def is_conflict(error: Exception) -> bool:
     return _CONFLICT in str(error)
 
 
-def statement(uri: str, view: str, source: Source, definition: Definition) -> str:
+def statement(uri: str, view: str, source: Source, definition: Definition, absent: list[str]) -> str:
     """Return the MERGE statement for rows in the view of a micro-batch.
 
     The ranges of times are literals, so that files with other times are skipped by their statistics.
@@ -104,13 +107,15 @@ def statement(uri: str, view: str, source: Source, definition: Definition) -> st
         newer = " >= ".join(sides)
     if definition.deleted is not None:
         gone = f"coalesce(source.{quoted(definition.deleted)}, false)"
-    columns = [quoted(name) for name in source.rows.columns if name != definition.deleted]
+    names = [quoted(name) for name in source.rows.columns if name != definition.deleted]
+    columns = {name: f"source.{name}" for name in names} | {quoted(name): "NULL" for name in absent}
+    assigned = [f"target.{name} = {value}" for name, value in columns.items()]
     return (
         f"MERGE INTO delta.{quoted(uri)} AS target USING {view} AS source ON {' AND '.join(same)} "
         f"WHEN MATCHED AND {newer} AND {gone} THEN DELETE "
-        f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(f'target.{name} = source.{name}' for name in columns)} "
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET {', '.join(assigned)} "
         f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({', '.join(columns)}) "
-        f"VALUES ({', '.join(f'source.{name}' for name in columns)})"
+        f"VALUES ({', '.join(columns.values())})"
     )
 
 

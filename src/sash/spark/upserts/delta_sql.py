@@ -26,9 +26,13 @@ class Clauses:
     added: str | None  # when a row that the target does not have is added; None: always
 
     @classmethod
-    def of(cls, definition: Definition, names: list[str]) -> "Clauses":
-        """Return the clauses for rows with these columns, besides the one that marks deleted rows."""
+    def of(cls, definition: Definition, names: list[str], absent: list[str]) -> "Clauses":
+        """Return the clauses for rows with these columns, besides the one that marks deleted rows.
+
+        The columns that are `absent` from the rows become null.
+        """
         columns = {f"target.{quoted(name)}": f"source.{quoted(name)}" for name in names}
+        columns |= {f"target.{quoted(name)}": "NULL" for name in absent}
         newer = removed = added = None
         if definition.revision is not None:
             one, other = (f"coalesce({side}.{quoted(definition.revision)}, {LEAST})" for side in ("source", "target"))

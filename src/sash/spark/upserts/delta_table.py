@@ -4,14 +4,15 @@ import json
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from sash.errors import ArgumentError, CorruptStateError, UnsupportedError, shown
 from sash.locations import Location
 from sash.spark.upserts.definition import Definition
+from sash.spark.upserts.dialect import quoted
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable
 
 _DEFINITION, _QUERIES = "sash.definition", "sash.queries"  # properties of the table
 _LOG, _OLD = "_delta_log", "_manifest.json"
@@ -126,9 +127,31 @@ def queries_of(table: "DeltaTable") -> list[str]:
     return [str(query) for query in json.loads(table.metadata().configuration.get(_QUERIES, "[]"))]
 
 
-def set_queries(table: "DeltaTable", queries: list[str]) -> None:
-    """Note which queries write to a table."""
-    table.alter.set_table_properties({_QUERIES: json.dumps(queries)}, raise_if_not_exists=False)
+def note(
+    table: "DeltaTable", definition: Definition, queries: list[str], commit: "CommitProperties | None" = None
+) -> None:
+    """Note the definition of the upsert, and which queries write to a table."""
+    noted = {_DEFINITION: definition.to_json(), _QUERIES: json.dumps(queries)}
+    table.alter.set_table_properties(noted, raise_if_not_exists=False, commit_properties=commit)
+
+
+def columns_of(table: "DeltaTable") -> StructType:
+    """Return the columns of a table."""
+    return StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+def add_columns(table: "DeltaTable", columns: list[StructField], commit: "CommitProperties | None") -> None:
+    """Add columns to a table; a merge that adds them would also change the table's id, which readers hold on to."""
+    from deltalake import Schema
+
+    fields = Schema.from_json(StructType(columns).json()).fields
+    table.alter.add_columns(list(fields), commit_properties=commit)
+
+
+def forget(table: "DeltaTable", column: str, commit: "CommitProperties | None") -> None:
+    """Set a column to null in all rows."""
+    name = quoted(column)
+    table.update({name: "NULL"}, predicate=f"{name} IS NOT NULL", commit_properties=commit)
 
 
 def app_of(query: str) -> str:

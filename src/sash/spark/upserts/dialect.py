@@ -42,6 +42,8 @@ class Dialect:
     identity: str = "TEXT"  # the type of identities
     longest_name: int | None = None  # in bytes
     room: str = ""  # what CREATE TABLE says to leave room for revisions
+    tells_case: bool = True  # names of columns that differ by case only are different
+    replaces_views: bool = False  # by views that have more columns
 
     def type_of(self, kind: DataType) -> str:
         """Return the SQL type for a Spark type."""
@@ -56,11 +58,13 @@ class Dialect:
 
 # Old SQLites accept 999 parameters, PostgreSQL 65,535. IMMEDIATE, because a transaction that reads first may fail when
 # it writes.
-_SQLITE = Dialect("SQLite", _OF_SQLITE, "BEGIN IMMEDIATE", 900)
-_DUCKDB = Dialect("DuckDB", _STANDARD, "BEGIN TRANSACTION", 30_000)
+_SQLITE = Dialect("SQLite", _OF_SQLITE, "BEGIN IMMEDIATE", 900, tells_case=False)
+_DUCKDB = Dialect("DuckDB", _STANDARD, "BEGIN TRANSACTION", 30_000, tells_case=False)
 # Identities are compared by their bytes, which is faster than in the order of a language.
 # A revision that fits into the page of the row it replaces leaves the index as it is.
-_POSTGRES = Dialect("PostgreSQL", _STANDARD, None, 30_000, 'TEXT COLLATE "C"', 63, " WITH (fillfactor = 60)")
+_POSTGRES = Dialect(
+    "PostgreSQL", _STANDARD, None, 30_000, 'TEXT COLLATE "C"', 63, " WITH (fillfactor = 60)", replaces_views=True
+)
 _OTHER = Dialect("SQL", _STANDARD, None, 30_000)
 _MODULES = {
     _SQLITE: ("sqlite3", "pysqlite3", "sqlcipher3"),
@@ -130,8 +134,8 @@ class Transaction:
 
     def copies(self) -> bool:
         """Return whether rows can be copied: by the drivers of PostgreSQL, where temporary tables are allowed."""
-        # CockroachDB speaks PostgreSQL's protocol, but has temporary tables only as an experiment.
-        if self.dialect is not _POSTGRES or self._connection.info.parameter_status("crdb_version"):
+        # CockroachDB has temporary tables only as an experiment.
+        if not self._is_postgres():
             return False
         return bool(self.rows("SELECT has_database_privilege(current_database(), 'TEMP')")[0][0])
 
@@ -147,6 +151,15 @@ class Transaction:
         """Wait for others that create tables: in PostgreSQL even `CREATE TABLE IF NOT EXISTS` fails beside another."""
         if self.dialect is _POSTGRES:
             self.execute(f"SELECT pg_advisory_xact_lock({_CREATING})")
+
+    def lock_readers(self, view: str) -> None:
+        """Wait for the readers of a view: in PostgreSQL they lock it before its table, so a writer must too."""
+        if self._is_postgres():
+            self.execute(f"LOCK TABLE {quoted(view)} IN ACCESS EXCLUSIVE MODE")
+
+    def _is_postgres(self) -> bool:
+        """Return whether the database is PostgreSQL, and not CockroachDB, which speaks its protocol."""
+        return self.dialect is _POSTGRES and not self._connection.info.parameter_status("crdb_version")
 
     def commit(self) -> None:
         """Commit the transaction."""

@@ -1,11 +1,9 @@
 """Readers of an upsert's Delta table, without Delta support in Spark."""
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from sash.errors import ArgumentError, shown
 from sash.locations import location
@@ -31,8 +29,8 @@ def read_upserted(
         return spark.read.format("delta").load(str(location(path, "path")))
     files = table.file_uris()
     if not files:
-        return spark.createDataFrame([], _schema(table))
-    schema, base = _schema(table), delta_table.uri_of(location(path, "path"))
+        return spark.createDataFrame([], delta_table.columns_of(table))
+    schema, base = delta_table.columns_of(table), delta_table.uri_of(location(path, "path"))
     rows = spark.read.schema(schema).option("basePath", base).parquet(*files)
     return rows.select(*map(column, schema.names))  # Spark puts those of partitions last
 
@@ -45,7 +43,7 @@ def upserted_files(path: str | os.PathLike[str], storage_options: dict[str, str]
 def upserted_table(path: str | os.PathLike[str], storage_options: dict[str, str] | None = None) -> "pa.Table":
     """Return an upserted Delta table as an Arrow table, without Spark."""
     table = _opened(path, storage_options)
-    schema = utc_schema(_schema(table))
+    schema = utc_schema(delta_table.columns_of(table))
     return table.to_pyarrow_table().select(schema.names).cast(schema)
 
 
@@ -57,7 +55,3 @@ def _opened(path: Any, storage: dict[str, str] | None) -> "DeltaTable":
         raise ArgumentError(f"path must be the target of an upsert, got {shown(path)}.", argument="path")
     delta_table.definition_of(table, place)
     return table
-
-
-def _schema(table: "DeltaTable") -> StructType:
-    return StructType.fromJson(json.loads(table.schema().to_json()))

@@ -23,6 +23,7 @@ class RowsTable:
     name: str
     columns: list[str]
     definition: Definition
+    absent: tuple[str, ...] = ()  # columns that the table has and the rows do not: null from now on
 
     @property
     def revision_place(self) -> int | None:
@@ -44,9 +45,10 @@ class RowsTable:
         if self.definition.revision is not None:
             revision = quote(self.definition.revision)
             newer = f" WHERE coalesce(excluded.{revision}, {least}) >= coalesce({rows}.{revision}, {least})"
+        values = [f"{name} = excluded.{name}" for name in names] + [f"{quote(name)} = NULL" for name in self.absent]
         return (
             f"INSERT INTO {rows} ({', '.join([IDENTITY, *names])}) {source} "
-            f"ON CONFLICT ({IDENTITY}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}{newer}"
+            f"ON CONFLICT ({IDENTITY}) DO UPDATE SET {', '.join(values)}{newer}"
         )
 
 

@@ -65,6 +65,9 @@ def upsert(
     `shared` declares that their revisions belong together. Writers of an SQLite file `wait` for each other (default 1
     minute). Late rows, which `rolling` emits with `late="emit"`, have no results, and would replace those of an earlier
     row: `late="drop"` leaves them out, and their column; `"keep"` is for a column `late` of another meaning.
+
+    Columns that the target lacks are added; those that the rows lack are null in rows that are written. The query that
+    has written to a target may begin or cease to have `revision` and `deleted`.
     """
     definition, style = _definition(keys, revision, deleted, partition_by), checked_style(paramstyle)
     _require_choices(compact, late)

@@ -1,11 +1,11 @@
 """Checks that both kinds of upsert target share: of the rows, and of the query that writes them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, IntegralType, MapType, StructField, StructType
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.spark.columns import column
@@ -79,6 +79,17 @@ def require_late_decided(late: str | None, schema: StructType) -> None:
         )
 
 
+def is_changed(definition: Definition, stored: Definition, known: bool, target: Place) -> bool:
+    """Return whether a query changes the definition of a target; raise ArgumentError if it must not.
+
+    A query that the target knows may begin or cease to emit revisions, and flags of deleted rows.
+    """
+    given = {name: (getattr(definition, name), getattr(stored, name)) for name in ("revision", "deleted")}
+    taken = {name: before for name, (now, before) in given.items() if known and None in (now, before)}
+    require_same(replace(definition, **taken), stored, target)
+    return definition != stored
+
+
 def require_same(definition: Definition, stored: Definition, target: Place) -> None:
     """Raise ArgumentError for a definition other than the one that a target was created with."""
     for name in ("keys", "revision", "deleted", "partition_by"):
@@ -123,15 +134,35 @@ def _is_key_type(kind: DataType) -> bool:
     return not isinstance(kind, (FloatType, DoubleType, MapType, ArrayType, StructType))
 
 
-def require_same_columns(stored: StructType, schema: StructType, target: Place) -> None:
-    """Raise ArgumentError for rows whose columns are not those of a target."""
-    before = {field.name: field.dataType.simpleString() for field in stored.fields}
-    now = {field.name: field.dataType.simpleString() for field in schema.fields}
-    for name in [*before, *now]:
-        if before.get(name) != now.get(name):
+def added_columns(stored: StructType, rows: StructType, target: Place, *, tells_case: bool) -> list[StructField]:
+    """Return the columns of rows that a target lacks; raise ArgumentError for one that cannot be there.
+
+    Unless the target `tells_case`, names that differ by case only are the same to it.
+    """
+    names = {name if tells_case else name.lower(): name for name in stored.names}
+    added = []
+    for field in rows.fields:
+        name = names.setdefault(field.name if tells_case else field.name.lower(), field.name)
+        if name != field.name:
             raise ArgumentError(
-                f"{target} has the column {shown(name)} as {before.get(name, 'none')}, but the rows have it as "
-                f"{now.get(name, 'none')}; write rows with the same columns, or use a new {target.argument}.",
+                f"{target} has the column {shown(name)}, and the rows have {shown(field.name)}, which differs from it "
+                f"by case only; rename it, or use a new {target.argument}.",
                 argument=target.argument,
-                column=name,
+                column=field.name,
             )
+        if name not in stored.names:
+            added.append(field)
+        else:
+            _require_type(stored[name].dataType, field, target)
+    return added
+
+
+def _require_type(stored: DataType, field: StructField, target: Place) -> None:
+    before, now = stored.simpleString(), field.dataType.simpleString()
+    if before != now:
+        raise ArgumentError(
+            f"{target} has the column {shown(field.name)} as {before}, but the rows have it as {now}; "
+            f"write rows with the same types, or use a new {target.argument}.",
+            argument=target.argument,
+            column=field.name,
+        )
