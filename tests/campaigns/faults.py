@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from campaigns.fault_run import CASES, DSN, FAULTS, SINKS, Run, rows_in
+from campaigns.fault_run import CASES, DSN, FAULTS, KILLED, ROLLED_BACK, SINKS, Run, rows_in
 from support import postgres_server
 from support.spark_streams import Row
 
@@ -110,15 +110,15 @@ def execute(run: Run, folder: Path, drivers: Drivers) -> dict[str, Any]:
     """Run a stream through its fault, and return what became of it."""
     run.start(folder)
     rng = random.Random(run.seed)
-    if run.fault == "driver killed":
+    if run.fault in KILLED:
         _kill_midway(run, folder, drivers, rng)
     ended = _go_on(run, folder, drivers)
-    if run.fault == "checkpoint rolled back":
+    if run.fault in ROLLED_BACK:
         ended = _roll_back(run, folder, drivers, ended, rng)
     found = {"ended": ended, "hit": (folder / "fault").exists() or run.fault == "nothing"}
     if ended == "end":
         found |= compare(run, folder)
-    elif run.fault == "checkpoint rolled back" and OLDER in ended and run.sink != "files":
+    elif run.fault in ROLLED_BACK and OLDER in ended and run.sink != "files":
         found["refused"] = True
     journal = (folder / "journal").read_text().splitlines() if (folder / "journal").exists() else []
     return found | {"buckets": len(journal), "attempts": len(list(folder.glob("attempt-*")))}
@@ -177,7 +177,10 @@ def compare(run: Run, folder: Path) -> dict[str, Any]:
     wanted = _texts(run.case.wanted(oracle))
     if run.emit == "twins":  # events of one key and time have the same results, and one identity
         wanted = sorted(set(wanted))
-    got = _texts(rows_in(run, folder))
+    rows = rows_in(run, folder)
+    if run.changes:
+        rows = _completed(run, rows, run.case.wanted(oracle))
+    got = _texts(rows)
     missing, extra = (
         list((Counter(wanted) - Counter(got)).elements()),
         list((Counter(got) - Counter(wanted)).elements()),
@@ -188,6 +191,16 @@ def compare(run: Run, folder: Path) -> dict[str, Any]:
         "extra": len(extra),
         "examples": [*missing[:2], *extra[:2]],
     }
+
+
+def _completed(run: Run, rows: list[Row], wanted: list[Row]) -> list[Row]:
+    """Return rows with what they lack: those that were final before the definition changed have only what both have."""
+    known = {tuple(row[name] for name in run.identity): row for row in wanted}
+    made = []
+    for row in rows:
+        whole = known.get(tuple(row[name] for name in run.identity), {})
+        made.append(row if set(whole) <= set(row) else {name: row.get(name, whole[name]) for name in whole})
+    return made
 
 
 def _texts(rows: list[Row]) -> list[str]:

@@ -50,13 +50,15 @@ def check(
     spark = session_of(pipeline, quiet=not traceback)
     frames = frames_of(pipeline, spark, streaming=streaming)
     sinks.check(pipeline, frames.results)
-    if streaming:
-        require_own_checkpoint(pipeline, frames, checkpoint_of(pipeline, spark))
+    changes = require_own_checkpoint(pipeline, frames, checkpoint_of(pipeline, spark)) if streaming else []
     console = Console(highlight=False)
     console.print(_steps(pipeline, frames))
     console.print(_columns(frames.results.schema))
     if streaming:
         _state(console, pipeline, frames, rows_per_second, keys)
+    if changes:
+        text = f"The definition differs from that of the checkpoint: {'; '.join(changes)}. Its state can follow."
+        console.print(text, markup=False, soft_wrap=True)
     for warning in pipeline.warnings:
         console.print(f"warning: {warning}", markup=False, soft_wrap=True)
     console.print(f"{file} is valid.", markup=False)

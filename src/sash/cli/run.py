@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -60,7 +61,15 @@ def run(
     view = JsonLines() if log == "json" else View(pipeline.name, plotted(pipeline), live, console)
     with interruptible() as stop, served(metrics, pipeline.name, totals), view:
         spark = session_of(pipeline, quiet=not traceback)
-        outcome = run_pipeline(pipeline, once=once, spark=spark, on_progress=view.update, stop=stop, totals=totals)
+        outcome = run_pipeline(
+            pipeline,
+            once=once,
+            spark=spark,
+            on_progress=view.update,
+            on_change=partial(announce, console, log),
+            stop=stop,
+            totals=totals,
+        )
         view.finish(outcome)
     if outcome.stopped and log != "json":
         command = shlex.join(["sash", "run", *_arguments(file, once, mode, sets)])
@@ -68,6 +77,15 @@ def run(
         console.print(f"{advice}: {command}", markup=False, soft_wrap=True)
     if outcome.stopped:
         raise typer.Exit(stop.code)
+
+
+def announce(console: Console, log: str | None, changes: list[str]) -> None:
+    """Print how the definition differs from the one that the checkpoint was written with."""
+    if log == "json":
+        typer.echo(json.dumps({"event": "change", "differences": changes}))
+        return
+    text = f"The definition has changed: {'; '.join(changes)}. The state in the checkpoint follows."
+    console.print(text, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -81,19 +81,21 @@ def run(
     once: bool = False,
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_change: Callable[[list[str]], None] | None = None,
     stop: threading.Event | None = None,
     totals: Totals | None = None,
 ) -> Outcome:
     """Run a pipeline to its end, or until `stop` is set, and return its counts.
 
     With `once` a stream processes the available data, then ends. `on_progress` is called for every micro-batch, and
-    once for a batch; `totals` counts up what Spark reports. A stop waits for the current micro-batch, and the next run
+    once for a batch, `on_change` if the definition differs from the one that the checkpoint was written with, and
+    `totals` counts up what Spark reports. A stop waits for the current micro-batch, and the next run
     resumes from the checkpoint. `spark` defaults to the session that the file describes, which keeps running. A failure
     raises `PipelineError`.
     """
     began = time.monotonic()
     spark = session_of(pipeline) if spark is None else spark
-    current = _Run(pipeline, spark, on_progress, stop or threading.Event(), totals or Totals())
+    current = _Run(pipeline, spark, on_progress, on_change, stop or threading.Event(), totals or Totals())
     try:
         if pipeline.mode == "batch":
             current.batch()
@@ -114,6 +116,7 @@ class _Run:
     pipeline: Pipeline
     spark: SparkSession
     on_progress: Callable[[Progress], None] | None
+    on_change: Callable[[list[str]], None] | None
     stop: threading.Event
     totals: Totals = field(default_factory=Totals)
     outcome: Outcome = field(default_factory=Outcome)
@@ -138,7 +141,9 @@ class _Run:
     def _stream(self, *, once: bool) -> None:
         checkpoint = checkpoint_of(self.pipeline, self.spark)
         frames = frames_of(self.pipeline, self.spark, streaming=True)
-        require_own_checkpoint(self.pipeline, frames, checkpoint)
+        changes = require_own_checkpoint(self.pipeline, frames, checkpoint)
+        if changes and self.on_change is not None:
+            self.on_change(changes)
         quarantine.prepare(self.pipeline, checkpoint)
         checkpoint.plan_overdue()
         self._query(frames, once=once)
