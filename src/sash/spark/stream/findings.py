@@ -117,11 +117,8 @@ class BucketState:
             if entry.seq >= head.next_seq:
                 yield entry.seq, "order", f"its number must be below the next one, {head.next_seq}"
         if head.entries and head.entries[-1].nonce != head.nonce:
-            yield (
-                head.entries[-1].seq,
-                "nonce",
-                "the head lists it as the last one, but had another mutation after it",
-            )
+            text = "the head lists it as the last one, but had another mutation after it"
+            yield head.entries[-1].seq, "nonce", text
 
     def _retention(self, head: Head) -> Iterator[tuple[int | None, str, str]]:
         if self.definition is None:
@@ -129,11 +126,8 @@ class BucketState:
         bound = self.definition.retained_after(head.position.get("horizon"))
         for entry in self.entries.values():
             if entry.newest <= bound:
-                yield (
-                    entry.seq,
-                    "retention",
-                    f"its newest time, {entry.newest}, must be after {bound}, as it has expired",
-                )
+                text = f"its newest time must be after {_text(bound)}, got {_text(entry.newest)}, which has expired"
+                yield entry.seq, "retention", text
 
     # --- of a record ------------------------------------------------------------------------------
 
