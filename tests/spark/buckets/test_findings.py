@@ -209,25 +209,25 @@ DAMAGE: dict[str, tuple[Any, list[tuple[int | None, str]], str]] = {
         "its bytes cannot be read: ",
     ),
     "fewer rows": (
-        lambda state: rewritten(state, 1, table_in(state, 1).slice(1)), [(1, "rows")], "it must have [0-9] rows, got [0-9]",
+        lambda state: rewritten(state, 1, table_in(state, 1).slice(1)), [(1, "rows")], "it must have . rows, got .",
     ),
     "another time": (moved, [(1, "newest")], "its newest time must be 1970-01-01T00:00:00"),
     "null times": (without_times, [(1, "rows"), (1, "newest")], "every row must have a time, but [0-9] have none"),
     "another bucket": (stray, [(1, "bucket")], "1 of its [0-9] rows belong to another bucket"),
-    "another form": (without_column, [(1, "form")], r"it must have the columns k string, t timestamp\[us, tz=UTC\], got k"),
+    "another form": (without_column, [(1, "form")], "must have the columns k string, t timestamp.*, got k"),
     "order": (shuffled, [(0, "order")], "it is listed after record 1"),
     "beyond the next": (
         lambda state: with_head(state, next_seq=3), [(3, "order")], "its number must be below the next one, 3",
     ),
     "the last": (
-        lambda state: with_head(state, nonce=7), [(3, "nonce")], "it as the last one, but had another mutation after it",
+        lambda state: with_head(state, nonce=7), [(3, "nonce")], "as the last one, but had another mutation after it",
     ),
     "no such form": (
         other_form, [(1, "definition")], "it names definition 5 of 1",
     ),
     "definition": (undefined, [(None, "definition")], "its definition '.*' cannot be read"),
-    "expired": (expired, [(0, "retention"), (1, "retention")], "its newest time must be after 1970.*, got 1970.*, which has"),
-    "head": (lambda state: setattr(state, "head", b"\1\0\0\0{"), [(None, "head")], "has a bucket whose head cannot be read"),
+    "expired": (expired, [(0, "retention"), (1, "retention")], "must be after .*, got .*, which has expired"),
+    "head": (lambda state: setattr(state, "head", b"\1\0\0\0{"), [(None, "head")], "bucket whose head cannot be read"),
     "version": (other_version, [(None, "head")], "state of version 9, but this version of sash reads 2 and 3"),
     "no head": (lambda state: setattr(state, "head", None), [(None, "head")], "4 records are stored, but no head"),
 }  # fmt: skip
@@ -346,28 +346,28 @@ def test_buckets_that_are_behind_are_refused(now, before):
     """With how many there are, and what to do."""
     buckets = [bucket_of(now, before, forms=(1,), horizon=5), bucket_of(before, horizon=3)]
     with pytest.raises(
-        CorruptStateError, match="^1 of 2 buckets have rows .* run the stream until every bucket has been"
+        CorruptStateError, match=r"^1 of 2 buckets have rows .* run the stream until every bucket has been"
     ):
         export.require_current(buckets)
 
 
 def test_heads_that_cannot_be_read_are_refused():
     with pytest.raises(
-        CorruptStateError, match="^The head of bucket 4 cannot be read; sash checkpoint verify shows what"
+        CorruptStateError, match=r"^The head of bucket 4 cannot be read; sash checkpoint verify shows what"
     ):
         export.require_readable([BucketState.read(4, b"")])
-    with pytest.raises(SashError, match="^1 of 1 buckets have rows"):
+    with pytest.raises(SashError, match=r"^1 of 1 buckets have rows"):
         export.require_current([BucketState(0, Head([{"fingerprint": "older"}], [log.Entry(0, 0, 0, 1, 1, 1)]))])
 
 
 @pytest.mark.parametrize(("timer", "due"), [(None, False), (9, True), (10, True), (11, True), (12, False)])
 def test_results_that_are_due_are_refused(timer, due):
-    """A timer right after the watermark is due if the bucket has not reached the watermark: too much was due at once."""
+    """A timer right after the watermark is due if the bucket has not reached it: too much was due at once."""
     head = head_of(Asking(aggs=COUNT, lateness=2), horizon=9000 - 2 * TICK_US)
     head.timer = timer
     export.require_emitted([head], None)
     if due:
-        with pytest.raises(CorruptStateError, match="^1 buckets have results that are due .* run one more micro-batch"):
+        with pytest.raises(CorruptStateError, match=r"^1 buckets have results that are due .* one more micro-batch"):
             export.require_emitted([head], 10)
     else:
         export.require_emitted([head], 10)
