@@ -26,18 +26,19 @@ _STDERR = 2
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\s#]+)#([^\s;]+);(\S+): ([^\],]*)")
 
 
-def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
+def session_of(pipeline: Pipeline, *, quiet: bool = True, connectors: bool = True) -> SparkSession:
     """Return the running Spark session, or start the one that a pipeline describes.
 
     Java and Spark's Python workers write to stderr. With `quiet`, the stderr of a new session goes to a temporary file
     that is removed when the process exits. The caller's handler for Ctrl-C is restored, because Spark installs its own.
-    A new session for a pipeline with Kafka loads Spark's connector.
+    A new session for a pipeline with Kafka loads Spark's connector, unless `connectors` is false: then only files can
+    be read.
     """
     running = SparkSession.getActiveSession() is not None
     master = None if running else pipeline.spark.master
     with _own_signals(), _silenced(quiet and not running) as log:
         try:
-            return session(master, app=pipeline.name, **_confs(pipeline, running))
+            return session(master, app=pipeline.name, **_confs(pipeline, running or not connectors))
         except SashError as error:
             raise pipeline.mistake(_key_of(pipeline, error.argument), str(error)) from error
         except Exception as error:
@@ -45,10 +46,22 @@ def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
             raise PipelineError(f"{pipeline.name}: Spark could not be started: {reason}") from error
 
 
-def _confs(pipeline: Pipeline, running: bool) -> dict[str, Any]:
+def session_without_pipeline(*, quiet: bool = True) -> SparkSession:
+    """Return the running Spark session, or start one on this machine, with its stderr as that of `session_of`."""
+    running = SparkSession.getActiveSession() is not None
+    with _own_signals(), _silenced(quiet and not running) as log:
+        try:
+            return session(app="sash")
+        except SashError:
+            raise
+        except Exception as error:
+            raise PipelineError(f"Spark could not be started: {cause_of(error)}{_last_line(log)}") from error
+
+
+def _confs(pipeline: Pipeline, plain: bool) -> dict[str, Any]:
     """Return the settings of the session, with the Kafka connector if it is needed and this process starts Spark."""
     confs = pipeline.spark.conf
-    elsewhere = running or "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    elsewhere = plain or "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
     return confs if elsewhere or not uses_kafka(pipeline) else with_kafka_connector(confs)
 
 
