@@ -206,8 +206,8 @@ def _print_findings(found: "Verification") -> None:
         console.print(f"{found.leftovers:,} records are listed by no head; they are not used, and do no harm.")
     if found.unchecked:
         console.print(
-            f"An older version of sash wrote {found.unchecked:,} records, without their definition; their columns, times "
-            "and keys were not checked."
+            f"An older version of sash wrote {found.unchecked:,} records, without their definition; their columns, "
+            "times and keys were not checked."
         )
     read = f"{found.records:,} records with {found.rows:,} rows in {found.buckets} buckets"
     state = f"The state of micro-batch {found.batch}, watermark {_time(found.watermark)}"

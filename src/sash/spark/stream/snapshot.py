@@ -6,7 +6,7 @@ Heads and records are read by two queries. Both name the micro-batch, so that th
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,8 +18,12 @@ from sash.spark.stream.findings import BucketState
 
 _Result = TypeVar("_Result")
 _ATTEMPTS = 3
-# Records are as large as a bucket's state may be, so only few of them go to Python at once.
-_READING = {**STATE, "spark.sql.execution.arrow.maxRecordsPerBatch": "8"}
+_READING = {
+    **STATE,
+    # Records are as large as a bucket's state may be, so only few of them go to Python at once.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # of an export; the default is a type of nanoseconds
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Snapshot:
         try:
             return reader.option("flattenCollectionTypes", "true").load(self.checkpoint)
         except Exception as error:
-            raise _not_rolling(self.checkpoint, str(error)) from error
+            raise _unloadable(self.checkpoint, error) from error
 
 
 def snapshot_of(
@@ -127,17 +131,31 @@ def _state_settings(spark: SparkSession) -> Iterator[None]:
 def _not_rolling(checkpoint: str, why: str) -> ArgumentError:
     return ArgumentError(
         "checkpoint must be the checkpointLocation of a query with a rolling aggregation, got "
-        f"{shown(checkpoint)}: {shown(first_line(why))}.",
+        f"{shown(checkpoint)}: {why.removesuffix('.')}.",
         argument="checkpoint",
     )
 
 
+def _unloadable(checkpoint: str, error: Exception) -> SashError:
+    reason = reason_of(error)
+    if "_stateSchema" in reason:
+        return CorruptStateError(
+            f"The checkpoint {shown(checkpoint)} was moved or lacks a file: Spark stores absolute paths in it, so it "
+            f"can only be read where it was written ({reason.removesuffix('.')}).",
+            argument="checkpoint",
+        )
+    return _not_rolling(checkpoint, reason)
+
+
 def _unreadable(batch: int, error: Exception) -> CorruptStateError:
-    return CorruptStateError(
-        f"The state of micro-batch {batch} cannot be read: {shown(first_line(str(error)))}.", argument="checkpoint"
-    )
+    reason = reason_of(error).removesuffix(".")
+    return CorruptStateError(f"The state of micro-batch {batch} cannot be read: {reason}.", argument="checkpoint")
 
 
-def first_line(text: str) -> str:
-    """Return the first line of a message of Spark's."""
-    return next(iter(text.strip().splitlines()), "")
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong in one line: the message of Java's error, or the last line of Python's traceback."""
+    thrown: Any = getattr(error, "java_exception", None)
+    lines = [line.strip() for line in str(error if thrown is None else thrown.toString()).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return (lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0])[:300]

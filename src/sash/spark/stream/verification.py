@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from sash.errors import SashError, shown
+from sash.errors import SashError
 from sash.spark.stream.description import rows_in
 from sash.spark.stream.findings import BucketState, Finding, Tally
 from sash.spark.stream.inspect import moment
-from sash.spark.stream.snapshot import Snapshot, first_line, snapshot_of
+from sash.spark.stream.snapshot import Snapshot, reason_of, snapshot_of
 
 _FOUND = "bucket int, seq long, findings string"
 
@@ -73,7 +73,7 @@ def _verified(snapshot: Snapshot) -> Verification:
     except Exception as error:
         if not snapshot.is_there:
             raise  # the next attempt reads another one
-        finding = Finding(None, None, "state", f"it cannot be read: {shown(first_line(str(error)))}")
+        finding = Finding(None, None, "state", f"it cannot be read: {reason_of(error)}")
         return _outcome(snapshot, {}, Tally([finding]))
     tally = Tally()
     for label in sorted(buckets.keys() | seen.keys()):
