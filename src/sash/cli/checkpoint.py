@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -113,7 +114,7 @@ def _opened(path: str, traceback: bool) -> "tuple[str, SparkSession]":
         )
     if place.local is None or place.local.is_dir():
         return str(place), session_without_pipeline(quiet=not traceback)
-    pipeline = read(place.local)
+    pipeline = read(place.local if path.startswith("file:") else Path(path))
     if pipeline.checkpoint is None:
         raise pipeline.mistake(("checkpoint",), f"missing; mode = {shown(pipeline.mode)} needs none.")
     spark = session_of(pipeline, quiet=not traceback, connectors=False)
@@ -143,8 +144,7 @@ def _facts(found: "Description") -> Iterator[tuple[str, str]]:
     yield "format", f"version {' and '.join(map(str, found.versions)) or 'unknown'}"
     yield "buckets", str(found.buckets)
     if found.unreadable:
-        unreadable = ", ".join(map(str, found.unreadable))
-        yield "damaged", f"the heads of buckets {unreadable} cannot be read; see sash checkpoint verify"
+        yield "damaged", f"heads of buckets {', '.join(map(str, found.unreadable))}; see sash checkpoint verify"
     yield "records", f"{found.records:,} with {found.rows:,} rows, {size(found.bytes)}"
     if found.rows_retained is not None:
         yield "retained", f"{found.rows_retained:,} rows, from {_time(found.oldest)} to {_time(found.newest)}"
@@ -214,6 +214,4 @@ def _print_findings(found: "Verification") -> None:
     if found.sound:
         console.print(f"{state}, is sound: {read}.")
     else:
-        console.print(
-            f"{state}, is damaged: {len(found.findings):,} findings, in {len(found.by_bucket)} of its buckets."
-        )
+        console.print(f"{state}, is damaged: {len(found.findings):,} findings in {len(found.by_bucket)} buckets.")
