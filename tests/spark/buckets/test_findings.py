@@ -388,6 +388,28 @@ def test_the_position_is_the_furthest_of_all_buckets():
     assert export.position_of(heads[2:], asking.plan().stored, None) == dict.fromkeys(wanted) | {"emit": "update"}
 
 
+def test_a_state_without_anything_is_refused():
+    with pytest.raises(CorruptStateError, match=r"^The checkpoint has no rows and no definition to export; start"):
+        export.require_current([BucketState(0, Head([{"fingerprint": "older"}]))])
+
+
+def test_columns_are_selected_from_rows_of_an_earlier_definition():
+    """In the order of the current one; both kinds of records are in one bucket."""
+    one = Single(Asking(aggs=COMMUTATIVE | {"b": ("sum", "b")}, emit="update", carry=("c",)))
+    one.run([event(time, named=False) for time in range(3)])
+    one = one.become(Asking(aggs=COUNT, emit="update", carry=("c",)).plan(buckets=1))
+    one.run([event(3, named=False)])
+    state = BucketState(labels(1)[0], one.head)
+    current = export.require_current([state])
+    tables = [
+        export.exported_rows(current, LOWEST, entry, one.store.committed.log[seq])
+        for seq, entry in state.entries.items()
+    ]
+    assert [entry.form for entry in state.entries.values()] == [0, 1]
+    assert [table.column_names for table in tables] == [list(current.logged)] * 2 == [["k", "t", "c"]] * 2
+    assert [table.num_rows for table in tables] == [3, 1]
+
+
 def test_rows_that_are_retained_are_exported():
     one = Single(Asking(aggs=COMMUTATIVE))
     one.run([event(time, named=False) for time in range(6)])

@@ -13,7 +13,7 @@ from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed.emit import LOWEST
 from sash.spark.stream.definitions import call_of, current_of
-from sash.spark.stream.findings import BucketState
+from sash.spark.stream.findings import BucketState, definition_of
 from sash.spark.stream.inspect import moment
 from sash.spark.stream.log import Head, table_of
 from sash.spark.stream.snapshot import Snapshot, snapshot_of
@@ -135,9 +135,9 @@ def _definitions(heads: Iterable[Head], current: StoredDefinition | None) -> lis
 
 
 def _definition(plain: dict[str, Any], buckets: int, current: bool) -> DescribedDefinition:
-    if "words" not in plain:
-        return DescribedDefinition(plain["fingerprint"], buckets, current, None, None, None, None, None)
-    stored = StoredDefinition.from_plain(plain)
+    stored = definition_of(plain)
+    if stored is None:
+        return DescribedDefinition(str(plain["fingerprint"]), buckets, current, None, None, None, None, None)
     return DescribedDefinition(
         stored.fingerprint,
         buckets,

@@ -105,6 +105,11 @@ def require_current(buckets: Iterable[BucketState]) -> StoredDefinition:
     buckets = list(buckets)
     current = current_of(state.head for state in buckets if state.head is not None)
     behind = [state for state in buckets if state.entries and (current is None or _is_behind(state, current))]
+    if current is None and not behind:
+        raise CorruptStateError(
+            "The checkpoint has no rows and no definition to export; start the new stream without them.",
+            argument="checkpoint",
+        )
     if current is None or behind:
         raise CorruptStateError(
             f"{len(behind)} of {len(buckets)} buckets have rows that an earlier definition or version of sash stored "
