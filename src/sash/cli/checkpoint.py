@@ -94,14 +94,14 @@ def export(
     a stream with slide boundaries are panes where it combines them. Nothing in the checkpoint is changed, and the
     stream may run meanwhile. Exit codes: 0 done, 1 the state cannot be exported, 2 mistake in the arguments.
     """
-    checkpoint, spark = _opened(path, traceback)
+    checkpoint, spark = _opened(path, traceback, brief=False)
     from sash.spark import export_checkpoint
 
     written = export_checkpoint(checkpoint, out, batch=batch, operator=operator, spark=spark)
     typer.echo(f"Wrote {written.rows:,} rows of micro-batch {written.batch} to {written.path}.")
 
 
-def _opened(path: str, traceback: bool) -> "tuple[str, SparkSession]":
+def _opened(path: str, traceback: bool, *, brief: bool = True) -> "tuple[str, SparkSession]":
     """Return the checkpoint that a path names, and a session to read it."""
     ready()
     from sash.pipeline.run.spark_session import session_of, session_without_pipeline
@@ -113,11 +113,11 @@ def _opened(path: str, traceback: bool) -> "tuple[str, SparkSession]":
             argument="path",
         )
     if place.local is None or place.local.is_dir():
-        return str(place), session_without_pipeline(quiet=not traceback)
+        return str(place), session_without_pipeline(quiet=not traceback, brief=brief)
     pipeline = read(place.local if path.startswith("file:") else Path(path))
     if pipeline.checkpoint is None:
         raise pipeline.mistake(("checkpoint",), f"missing; mode = {shown(pipeline.mode)} needs none.")
-    spark = session_of(pipeline, quiet=not traceback, connectors=False)
+    spark = session_of(pipeline, quiet=not traceback, brief=brief)
     return str(location(pipeline.checkpoint, "checkpoint")), spark
 
 

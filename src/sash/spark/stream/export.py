@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -62,7 +63,6 @@ def _exported(snapshot: Snapshot, out: Location) -> Export:
     current = require_current(buckets.values())
     require_emitted(heads, watermark)
     position = position_of(heads, current, watermark)
-    constants = [json.dumps(position), json.dumps(current.to_plain())]
     bound = current.retained_after(position["horizon"])
 
     def retained(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,9 +70,11 @@ def _exported(snapshot: Snapshot, out: Location) -> Export:
             for bucket, seq, data in rows_in(batch):
                 entry = buckets[bucket].entries.get(seq) if bucket in buckets else None
                 if entry is not None:
-                    yield from _batches(exported_rows(current, bound, entry, data), constants)
+                    yield from _batches(exported_rows(current, bound, entry, data))
 
     rows = snapshot.log().mapInArrow(retained, _spark_schema(current))
+    for name, plain in ((POSITION, position), (DEFINITION, current.to_plain())):
+        rows = rows.withColumn(name, F.lit(json.dumps(plain)))
     rows.write.mode("append").parquet(str(out))
     return Export(str(out), snapshot.batch, watermark, snapshot.spark.read.parquet(str(out)).count())
 
@@ -188,13 +190,11 @@ def exported_rows(current: StoredDefinition, bound: int, entry: Entry, data: byt
     return table if keep.all() else table.filter(pa.array(keep))
 
 
-def _batches(table: pa.Table, constants: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Spark takes them, with the columns that are the same in every row."""
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Spark takes them."""
     if RECORD in table.column_names:
         place = table.column_names.index(RECORD)
         table = table.set_column(place, RECORD, table.column(RECORD).cast(pa.binary()))
-    for name, text in zip((POSITION, DEFINITION), constants, strict=True):
-        table = table.append_column(name, pa.repeat(text, table.num_rows))
     yield from table.to_batches(_CHUNK)
 
 
@@ -202,4 +202,4 @@ def _spark_schema(current: StoredDefinition) -> spark.StructType:
     schema = spark.StructType()
     for field in current.record:
         schema.add(field.name, spark.BinaryType() if field.name == RECORD else from_arrow_type(field.type))
-    return schema.add(POSITION, spark.StringType()).add(DEFINITION, spark.StringType())
+    return schema

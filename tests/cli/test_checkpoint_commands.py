@@ -150,7 +150,7 @@ VERIFIED = Verification("s3://bucket/checkpoint", "abc", 7, TIME, 4, 5, 6_000, 0
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the functions of `sash.spark` return instead of reading a checkpoint."""
-    monkeypatch.setattr(checkpoint, "_opened", lambda path, traceback: (path, SimpleNamespace()))
+    monkeypatch.setattr(checkpoint, "_opened", lambda path, traceback, brief=True: (path, SimpleNamespace()))
 
     def answer(name: str, returned: Any) -> None:
         def called(*_: Any, **__: Any) -> Any:
