@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from sash import __version__
+from sash.cli import checkpoint
 from sash.cli.check import check
 from sash.cli.demo import demo
 from sash.cli.doctor import doctor
@@ -21,6 +22,8 @@ _EXAMPLES = """
 * `sash new && sash run`: write a pipeline file and run it
 
 * `sash check pipeline.toml`: validate a pipeline file without running it
+
+* `sash checkpoint show pipeline.toml`: look into the checkpoint of a pipeline
 
 * `sash doctor`: check the installation
 """
@@ -61,3 +64,17 @@ for command, examples in (
     (bench, "`sash bench`  ·  `sash bench --spark`"),
 ):
     app.command(epilog=f"**Examples**  {examples}")(guarded(command))
+
+checkpoints = typer.Typer(
+    name="checkpoint",
+    help="Look into the checkpoint of a stream, while it runs or after it has stopped; nothing in it is changed.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+app.add_typer(checkpoints)
+for name, examples in (
+    ("show", "`sash checkpoint show pipeline.toml`  ·  `sash checkpoint show out/checkpoint --json`"),
+    ("verify", "`sash checkpoint verify pipeline.toml`  ·  `sash checkpoint verify out/checkpoint`"),
+    ("export", "`sash checkpoint export pipeline.toml out/rows`"),
+):
+    checkpoints.command(epilog=f"**Examples**  {examples}")(guarded(getattr(checkpoint, name)))

@@ -23,21 +23,24 @@ from sash.spark import session
 from sash.spark.jars import with_kafka_connector
 
 _STDERR = 2
+# In a JVM that lives for seconds the compiler's best efforts take half of the time and never pay.
+_BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^\s#]+)#([^\s;]+);(\S+): ([^\],]*)")
 
 
-def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
+def session_of(pipeline: Pipeline, *, quiet: bool = True, brief: bool = False) -> SparkSession:
     """Return the running Spark session, or start the one that a pipeline describes.
 
     Java and Spark's Python workers write to stderr. With `quiet`, the stderr of a new session goes to a temporary file
     that is removed when the process exits. The caller's handler for Ctrl-C is restored, because Spark installs its own.
-    A new session for a pipeline with Kafka loads Spark's connector.
+    A new session for a pipeline with Kafka loads Spark's connector. A `brief` one, for a command of some seconds that
+    reads files only, does not, and compiles less.
     """
     running = SparkSession.getActiveSession() is not None
     master = None if running else pipeline.spark.master
     with _own_signals(), _silenced(quiet and not running) as log:
         try:
-            return session(master, app=pipeline.name, **_confs(pipeline, running))
+            return session(master, app=pipeline.name, **_confs(pipeline, running, brief))
         except SashError as error:
             raise pipeline.mistake(_key_of(pipeline, error.argument), str(error)) from error
         except Exception as error:
@@ -45,11 +48,31 @@ def session_of(pipeline: Pipeline, *, quiet: bool = True) -> SparkSession:
             raise PipelineError(f"{pipeline.name}: Spark could not be started: {reason}") from error
 
 
-def _confs(pipeline: Pipeline, running: bool) -> dict[str, Any]:
-    """Return the settings of the session, with the Kafka connector if it is needed and this process starts Spark."""
+def session_without_pipeline(*, quiet: bool = True, brief: bool = False) -> SparkSession:
+    """Return the running Spark session, or start one on this machine; `quiet` and `brief` as in `session_of`."""
+    running = SparkSession.getActiveSession() is not None
+    with _own_signals(), _silenced(quiet and not running) as log:
+        try:
+            return session(app="sash", **(_BRIEF if brief and not _is_elsewhere(running) else {}))
+        except SashError:
+            raise
+        except Exception as error:
+            raise PipelineError(f"Spark could not be started: {cause_of(error)}{_last_line(log)}") from error
+
+
+def _confs(pipeline: Pipeline, running: bool, brief: bool) -> dict[str, Any]:
+    """Return the settings of the session; with the Kafka connector if it is needed and this process starts Spark."""
     confs = pipeline.spark.conf
-    elsewhere = running or "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
-    return confs if elsewhere or not uses_kafka(pipeline) else with_kafka_connector(confs)
+    if _is_elsewhere(running):
+        return confs
+    if brief:
+        return {**_BRIEF, **confs}
+    return with_kafka_connector(confs) if uses_kafka(pipeline) else confs
+
+
+def _is_elsewhere(running: bool) -> bool:
+    """Return whether Spark has been started, or is started by another process than this one."""
+    return running or "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
 
 
 def _key_of(pipeline: Pipeline, argument: str | None) -> Path:

@@ -1,6 +1,17 @@
-"""Labels of buckets that Spark spreads evenly: the hash of a label decides which partition it goes to."""
+"""Which bucket a row belongs to, and labels of buckets that Spark spreads evenly.
 
+The hash of a label decides which partition a bucket goes to.
+"""
+
+from collections.abc import Sequence
 from functools import cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash import _core
+from sash.inputs import arrow
 
 _SEED, _MASK = 42, 0xFFFFFFFF
 
@@ -37,3 +48,12 @@ def labels(buckets: int) -> tuple[int, ...]:
         found.setdefault(spark_hash(number) % buckets, number)
         number += 1
     return tuple(found[bucket] for bucket in range(buckets))
+
+
+def buckets_of(table: pa.Table, keys: Sequence[str], count: int) -> NDArray[np.int32]:
+    """Return the number of each row's bucket, which follows from its keys; without keys there is one bucket."""
+    buckets = np.zeros(table.num_rows, dtype=np.int32)
+    if keys:
+        schema, array = arrow.keys_of(table, keys)
+        _core.buckets(schema, array, count, buckets)
+    return buckets

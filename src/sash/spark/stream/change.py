@@ -119,15 +119,11 @@ class Change:
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
         """Yield a window whose rows have expired."""
-        largest, had = self.plan.definition.largest, self._largest()
+        largest, had = self.plan.definition.largest, self.old.largest
         if horizon is not None and largest > had:
             name = next(name for name, size in self.plan.definition.windows if size == largest)
             before = _sizes(self.old.words["windows"])[-1]
             yield f"window {name} needs rows that have expired: they are stored for {before}"
-
-    def _largest(self) -> int:
-        unit = self.plan.definition.unit
-        return max(durations.ticks_of(size, unit, "windows") for size in self.old.words["windows"])
 
     # --- what the bucket does ---------------------------------------------------------------------
 
@@ -149,7 +145,7 @@ class Change:
         A boundary has a result while its largest window has a row; that window may be gone.
         """
         spec, position = self.plan.spec, log.head.position
-        shrinks = self._largest() > self.plan.definition.largest
+        shrinks = self.old.largest > self.plan.definition.largest
         if spec.every is None or spec.emit != "update" or self.old.words["emit"] != "update" or not shrinks:
             return None
         until = position["shown"]

@@ -1,71 +1,59 @@
-"""The contents of a checkpoint: the buckets of a rolling aggregation, read by Spark's state data source."""
+"""The contents of a checkpoint as tables: the buckets of a rolling aggregation, or their rows."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from sash.errors import ArgumentError, shown
-from sash.spark.sessions import STATE, session
 from sash.spark.stream.log import Head, table_of
+from sash.spark.stream.snapshot import Snapshot, snapshot_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max))
 
 
-def inspect(checkpoint: str, *, rows: bool = False, operator: int = 0, spark: SparkSession | None = None) -> pa.Table:
+def inspect(
+    checkpoint: str,
+    *,
+    rows: bool = False,
+    batch: int | None = None,
+    operator: int = 0,
+    spark: SparkSession | None = None,
+) -> pa.Table:
     """Return a table of the buckets in a checkpoint, or with `rows=True` of the rows or panes in them.
 
     A bucket has the number of its records, their rows and bytes, the horizon up to which results are final, and the
-    time of its next timer, at which it runs even without new rows.
+    time of its next timer, at which it runs even without new rows. All are as of one micro-batch, by default the newest
+    that is committed.
     """
-    spark = spark or SparkSession.getActiveSession() or session()
-    with _state_settings(spark):
-        return _read(spark, checkpoint, rows, operator)
-
-
-@contextmanager
-def _state_settings(spark: SparkSession) -> Iterator[None]:
-    """Let the session read state as streams write it, and leave it as it was."""
-    before = {name: spark.conf.get(name, None) for name in STATE}
-    try:
-        for name, value in STATE.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, found in before.items():
-            spark.conf.unset(name) if found is None else spark.conf.set(name, found)
-
-
-def _read(spark: SparkSession, checkpoint: str, rows: bool, operator: int) -> pa.Table:
-    heads = _heads(spark, checkpoint, operator)
-    if not rows:
-        return pa.Table.from_pylist([_bucket_row(*head) for head in heads], schema=_BUCKETS)
-    live = {(bucket, entry.seq): entry for _, bucket, head in heads for entry in head.entries if entry.rows}
-    found = _state(
-        spark, checkpoint, operator, "log", ["key.bucket", "user_map_key.seq", "user_map_value.data"], flatten=True
-    )
-    parts = []
-    for bucket, seq, data in found:
-        if (bucket, seq) in live:
-            part = table_of(bytes(data), live[bucket, seq])
-            parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
-    return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
+    read = _rows if rows else _buckets
+    return snapshot_of(checkpoint, read, batch=batch, operator=operator, spark=spark)
 
 
 def heads(spark: SparkSession, checkpoint: str, operator: int = 0) -> list[Head]:
     """Return the heads of the buckets in a checkpoint."""
-    with _state_settings(spark):
-        return [head for _, _, head in _heads(spark, checkpoint, operator)]
+    return snapshot_of(checkpoint, _heads, operator=operator, spark=spark)
 
 
-def _heads(spark: SparkSession, checkpoint: str, operator: int) -> list[tuple[int, int, Head]]:
-    """Return the partition, the number and the head of each bucket."""
-    columns = ["partition_id", "key.bucket", "value.data"]
-    rows = _state(spark, checkpoint, operator, "head", columns)
-    return [(partition, bucket, Head.from_bytes(bytes(data))) for partition, bucket, data in rows]
+def _heads(snapshot: Snapshot) -> list[Head]:
+    return [Head.from_bytes(data) for _, _, data in snapshot.heads()]
+
+
+def _buckets(snapshot: Snapshot) -> pa.Table:
+    found = [_bucket_row(partition, label, Head.from_bytes(data)) for partition, label, data in snapshot.heads()]
+    return pa.Table.from_pylist(found, schema=_BUCKETS)
+
+
+def _rows(snapshot: Snapshot) -> pa.Table:
+    heads = {label: Head.from_bytes(data) for _, label, data in snapshot.heads()}
+    live = {(label, entry.seq): entry for label, head in heads.items() for entry in head.entries if entry.rows}
+    parts = []
+    for bucket, seq, data in snapshot.log().collect():
+        if (bucket, seq) in live:
+            part = table_of(bytes(data), live[bucket, seq])
+            parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
+    return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
 
 
 _BUCKETS = pa.schema(
@@ -78,31 +66,28 @@ _BUCKETS = pa.schema(
 
 
 def _bucket_row(partition: int, bucket: int, head: Head) -> dict[str, Any]:
-    horizon = head.position.get("horizon")
     return {
         "partition": partition,
         "bucket": bucket,
         "records": len(head.entries),
         "rows": sum(entry.rows for entry in head.entries),
         "bytes": sum(entry.size for entry in head.entries),
-        "horizon": None if horizon is None else _EPOCH + timedelta(microseconds=horizon),
-        "next_timer": None if head.timer is None else _EPOCH + timedelta(milliseconds=head.timer),
+        "horizon": moment(head.position.get("horizon")),
+        "next_timer": moment(head.timer, 1000),
         "revision": head.position.get("revision", 0),
         "definition": head.fingerprint,
     }
 
 
-def _state(
-    spark: SparkSession, checkpoint: str, operator: int, name: str, columns: list[str], flatten: bool = False
-) -> list[Row]:
-    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-    if flatten:
-        reader = reader.option("flattenCollectionTypes", "true")
+def moment(ticks: int | None, microseconds: int = 1) -> datetime | None:
+    """Return a number of ticks since 1970 as a time in UTC, within the years that Python has.
+
+    >>> moment(1_500_000).isoformat(), moment(None), moment(2**63 - 1).year
+    ('1970-01-01T00:00:01.500000+00:00', None, 9999)
+    """
+    if ticks is None:
+        return None
     try:
-        return list(reader.load(checkpoint).select(*columns).collect())
-    except Exception as error:
-        raise ArgumentError(
-            "checkpoint must be the checkpointLocation of a query with a rolling aggregation, got "
-            f"{shown(checkpoint)}: {shown(str(error).splitlines()[0])}.",
-            argument="checkpoint",
-        ) from error
+        return _EPOCH + timedelta(microseconds=ticks * microseconds)
+    except OverflowError:
+        return _FIRST if ticks < 0 else _LAST

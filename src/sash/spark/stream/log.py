@@ -72,6 +72,7 @@ class Head:
     next_seq: int = 0
     timer: int | None = None
     nonce: int = 0  # of the last mutation
+    version: int = VERSION  # of the bytes that it was read from
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -120,7 +121,9 @@ class Head:
                 words = [plain[name] for name in ("position", "next_seq", "timer", "nonce")]
                 older = version != VERSION
                 definitions = [{"fingerprint": plain["fingerprint"]}] if older else plain["definitions"]
-                return cls(definitions, entries, *words)
+                head = cls(definitions, entries, *words)
+                head.version = version
+                return head
         except (struct.error, ValueError, KeyError, TypeError) as error:
             raise CorruptStateError(
                 f"The checkpoint has a bucket whose head cannot be read: {error}.", argument="checkpoint"

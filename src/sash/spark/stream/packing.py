@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import types as spark
 
-from sash import _core
 from sash.inputs import arrow
 from sash.keyed.panes import partials_of
 from sash.spark.retractions import MARK
-from sash.spark.stream.bucket_ids import labels
+from sash.spark.stream.bucket_ids import buckets_of, labels
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.worker import freeze_imports
 
@@ -107,10 +106,7 @@ def _markers(plan: Plan, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[n
 def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
     if not table.num_rows:
         return
-    buckets = np.zeros(table.num_rows, dtype=np.int32)
-    if plan.spec.keys:
-        schema, array = arrow.keys_of(table, plan.spec.keys)
-        _core.buckets(schema, array, plan.buckets, buckets)
+    buckets = buckets_of(table, plan.spec.keys, plan.buckets)
     order = np.argsort(buckets, kind="stable")
     (rows,) = table.take(pa.array(order)).combine_chunks().to_batches()
     ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1

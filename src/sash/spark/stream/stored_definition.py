@@ -12,8 +12,11 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from sash import serialize
+from sash import durations, serialize
 from sash.keyed.definition import Definition
+from sash.keyed.emit import HIGHEST, LOWEST
+from sash.keyed.horizon import Grid
+from sash.keyed.panes import RECORD
 from sash.keyed.spec import Spec
 
 CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored or emitted
@@ -83,6 +86,46 @@ class StoredDefinition:
             None if pane is None else (pane[0], pane[1]),
             plain["buckets"],
         )
+
+    @property
+    def record(self) -> pa.Schema:
+        """The columns of the records, with their types."""
+        width = (HEADER_WORDS + sum(field.words for field in self.panes or ())) * 8
+        own = {RECORD: pa.field(RECORD, pa.binary(width))} if self.panes is not None else {}
+        return pa.schema([own[name] if name in own else self.columns.field(name) for name in self.logged])
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest window in ticks."""
+        return max(self._ticks("windows", size) for size in self.words["windows"])
+
+    @property
+    def lateness(self) -> int:
+        """The lateness in ticks."""
+        lateness = self.words["lateness"]
+        return 0 if lateness is None else self._ticks("lateness", lateness, least=0)
+
+    def retained_after(self, horizon: int | None) -> int:
+        """Return the time at or before which no row is needed once the horizon is there."""
+        if horizon is None:
+            return LOWEST
+        if self.words["every"] is None:
+            bound = horizon - self.largest - int(self.words["closed"] == "left")
+        else:
+            bound = self._grid.next_boundary(horizon) - self.largest - 1
+        return min(max(bound, LOWEST), HIGHEST)
+
+    def pane_start(self, time: int) -> int:
+        """Return when the pane of a time starts, or the time itself where rows are stored one by one."""
+        return time if self.pane is None else time - (time - self.pane[1]) % self.pane[0]
+
+    @property
+    def _grid(self) -> Grid:
+        every, offset = self._ticks("every", self.words["every"]), self.words["offset"]
+        return Grid.of(every, 0 if offset is None else self._ticks("offset", offset, least=-(2**62)), (), None)
+
+    def _ticks(self, name: str, size: Any, least: int = 1) -> int:
+        return durations.ticks_of(size, self.columns.field(self.words["time"]).type.unit, name, least=least)
 
     def kind_of(self, name: str) -> pa.DataType | None:
         """Return the type of a column that comes in, or None if there is none of the name."""
