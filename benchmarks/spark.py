@@ -9,6 +9,7 @@ import sys
 from benchmarks import (
     postgres,
     spark_batch,
+    spark_change,
     spark_cluster,
     spark_first,
     spark_late,
@@ -26,6 +27,7 @@ _PARTS = {
     "upsert": spark_upsert.claims,
     "postgres": postgres.claims,
     "first": spark_first.claims,
+    "change": spark_change.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 

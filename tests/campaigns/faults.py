@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -208,17 +209,23 @@ def _texts(rows: list[Row]) -> list[str]:
 
 
 def batches_of(run: Run, folder: Path) -> list[list[Row]]:
-    """The rows of each micro-batch as Spark cut them, by the log of its source."""
-    files = [*run.batches(), []]
-    numbers: dict[int, set[int]] = {}
-    for path in (folder / "checkpoint" / "sources" / "0").glob("[0-9]*"):
+    """The rows of each micro-batch as Spark cut them.
+
+    A source logs its files in steps of its own, of which a micro-batch takes several after a rollback.
+    """
+    files, checkpoint = [*run.batches(), []], folder / "checkpoint"
+    steps: dict[int, set[int]] = {}
+    for path in (checkpoint / "sources" / "0").glob("[0-9]*"):
         for line in path.read_text().splitlines()[1:]:
             entry = json.loads(line)
-            numbers.setdefault(entry["batchId"], set()).add(int(Path(entry["path"]).stem))
+            steps.setdefault(entry["batchId"], set()).add(int(Path(entry["path"]).stem))
+    offsets = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    ends = [json.loads(path.read_text().splitlines()[2])["logOffset"] for path in offsets]
     cut = [
-        [row for number in sorted(numbers[batch]) if number < 900 for row in files[number]] for batch in sorted(numbers)
+        sorted(number for step in range(start + 1, end + 1) for number in steps.get(step, ()) if number < 900)
+        for start, end in pairwise([-1, *ends])
     ]
-    return [batch for batch in cut if batch]
+    return [[row for number in numbers for row in files[number]] for numbers in cut if numbers]
 
 
 # --- the campaign ---------------------------------------------------------------------------------
