@@ -1,0 +1,94 @@
+"""A stream that starts after a history says what one says that had it as its first micro-batch, whatever fails.
+
+The history is cut, packed and grouped twice, and both must write the same. Every micro-batch after it is compared.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.spark.stream import log
+from support.buckets import streams
+from support.buckets.history import Continued
+from support.buckets.trial import Asking
+from test_bucket_play import AGGS, CLOSED, COARSE, DELAYS, EMIT, FEW, GRIDS, IDS, LATE, LATENESS, LATER, SEEDS
+
+CUTS = st.integers(0, 5)  # of the micro-batches, how many are history
+
+
+@pytest.fixture(autouse=True)
+def few_and_small_records():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "LIVE_RECORDS", 4)
+        patch.setattr(log, "RECORD_BYTES", 600)
+        yield
+
+
+def continued(stream: streams.Stream, cut: int, seed: int, delay_ms: int, **options) -> Continued:
+    history = [row for rows in stream[:cut] for row in rows]
+    trial = Continued(Asking(**options), history, seed, delay_ms)
+    for rows in stream[cut:]:
+        trial.batch(rows)
+    trial.end()
+    return trial
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, LATE, CLOSED)
+def test_plain_rows(batches, cut, seed, delay, emit, lateness, late, closed):
+    carry = ("c",) if emit != "arrival" else ()
+    options = {"emit": emit, "lateness": lateness, "late": late, "closed": closed, "carry": carry}
+    continued(streams.plain(batches), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, CLOSED, AGGS)
+def test_distinct_times(batches, cut, seed, delay, emit, lateness, closed, aggs):
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "aggs": aggs}
+    continued(streams.distinct(batches), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, IDS, AGGS)
+def test_ids(batches, cut, seed, delay, emit, lateness, ids, aggs):
+    """A row that is in both, or twice in the history, counts once."""
+    options = {"emit": emit, "lateness": lateness, "ids": ids, "aggs": aggs, "carry": ("c",)}
+    continued(streams.identified(batches, ids, deletes=False), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, CLOSED, IDS, AGGS)
+def test_retractions(batches, cut, seed, delay, emit, lateness, closed, ids, aggs):
+    """A delete of the history removes an insert that comes with the stream, and the other way round."""
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "ids": ids, "retract": True, "aggs": aggs}
+    continued(streams.identified(batches, ids, deletes=True), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, CLOSED)
+def test_retractions_without_ids(batches, cut, seed, delay, emit, lateness, closed):
+    """The whole history is one micro-batch: its inserts come before its deletes."""
+    stream = streams.blind(batches, single=emit == "update")
+    options = {"emit": emit, "lateness": lateness, "closed": closed, "retract": True}
+    continued(stream, cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, LATER, LATENESS, GRIDS | COARSE)
+def test_panes(batches, cut, seed, delay, emit, lateness, grid):
+    trial = continued(streams.plain(batches), cut, seed, delay, emit=emit, lateness=lateness, **grid)
+    assert trial.play.plan.merges
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, LATER, LATENESS, GRIDS, IDS, st.booleans(), AGGS)
+def test_boundaries_with_ids(batches, cut, seed, delay, emit, lateness, grid, ids, deletes, aggs):
+    options = {"emit": emit, "lateness": lateness, "ids": ids, "retract": deletes, "aggs": aggs, **grid}
+    continued(streams.identified(batches, ids, deletes), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, LATER, LATENESS, GRIDS)
+def test_boundaries_with_retractions_without_ids(batches, cut, seed, delay, emit, lateness, grid):
+    options = {"emit": emit, "lateness": lateness, "retract": True, **grid}
+    continued(streams.blind(batches, single=False), cut, seed, delay, **options)
