@@ -6,12 +6,12 @@ The history is cut, packed and grouped twice, and both must write the same. Ever
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_bucket_play import AGGS, CLOSED, COARSE, DELAYS, EMIT, FEW, GRIDS, IDS, LATE, LATENESS, LATER, SEEDS
 
 from sash.spark.stream import log
 from support.buckets import streams
-from support.buckets.history import Continued
-from support.buckets.trial import Asking
-from test_bucket_play import AGGS, CLOSED, COARSE, DELAYS, EMIT, FEW, GRIDS, IDS, LATE, LATENESS, LATER, SEEDS
+from support.buckets.history import Continued, moved
+from support.buckets.trial import Asking, Trial
 
 CUTS = st.integers(0, 5)  # of the micro-batches, how many are history
 
@@ -92,3 +92,41 @@ def test_boundaries_with_ids(batches, cut, seed, delay, emit, lateness, grid, id
 def test_boundaries_with_retractions_without_ids(batches, cut, seed, delay, emit, lateness, grid):
     options = {"emit": emit, "lateness": lateness, "retract": True, **grid}
     continued(streams.blind(batches, single=False), cut, seed, delay, **options)
+
+
+# --- an export --------------------------------------------------------------------------------------
+
+
+def followed_elsewhere(stream: streams.Stream, cut: int, seed: int, delay_ms: int, **options) -> None:
+    """Stop a stream after some micro-batches, and go on with other buckets from what it held."""
+    asking = Asking(**options)
+    trial = Trial(asking, seed, delay_ms)
+    for rows in stream[: cut + 1]:
+        trial.batch(rows)
+    if any(store.committed.log for store in trial.play.stores.values()):  # nothing is exported of nothing
+        trial.play = moved(trial.play, asking, buckets=5)
+    for rows in stream[cut + 1 :]:
+        trial.batch(rows)
+    trial.batch([], marker=True)
+    trial.batch([])
+    assert trial.play.empty()
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, CLOSED)
+def test_an_export_of_rows(batches, cut, seed, delay, emit, lateness, closed):
+    options = {"emit": emit, "lateness": lateness, "closed": closed}
+    followed_elsewhere(streams.plain(batches), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, EMIT, LATENESS, IDS)
+def test_an_export_of_rows_and_deletes(batches, cut, seed, delay, emit, lateness, ids):
+    options = {"emit": emit, "lateness": lateness, "ids": ids, "retract": True}
+    followed_elsewhere(streams.identified(batches, ids, deletes=True), cut, seed, delay, **options)
+
+
+@FEW
+@given(streams.BATCHES, CUTS, SEEDS, DELAYS, LATER, LATENESS, GRIDS | COARSE)
+def test_an_export_of_panes(batches, cut, seed, delay, emit, lateness, grid):
+    followed_elsewhere(streams.plain(batches), cut, seed, delay, emit=emit, lateness=lateness, **grid)

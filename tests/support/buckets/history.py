@@ -1,5 +1,6 @@
 """A stream that starts after a history, beside one that has had the history as its first micro-batch."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,10 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from oracles.keyed import Row
-from sash.spark.stream.initial_state import HEAD, history_schema, initial_state, pack_history
-from sash.spark.stream.log import Head
+from sash.spark.stream.initial_state import (
+    DEFINITION,
+    HEAD,
+    POSITION,
+    history_schema,
+    initial_state,
+    logged_schema,
+    pack_export,
+    pack_history,
+)
+from sash.spark.stream.log import Head, table_of
 from support.buckets.cluster import Play
-from support.buckets.trial import LONG_AGO, TICK_US, Asking, Trial, rows_of
+from support.buckets.trial import TICK_US, Asking, Trial, rows_of
 
 Initial = dict[tuple[int, int], bytes]  # by bucket and number of the record
 
@@ -47,6 +57,41 @@ def seed(play: Play, initial: Initial) -> None:
         timer = Head.from_bytes(data).timer
         store.now.timers |= set() if timer is None else {timer}
     play.commit()
+
+
+def exported(play: Play) -> pa.Table:
+    """Return the live rows of a play, and where it is, as an export has them."""
+    heads = {bucket: Head.from_bytes(store.committed.head) for bucket, store in play.stores.items() if store.now.head}
+    tables = [
+        table_of(play.stores[bucket].committed.log[entry.seq], entry)
+        for bucket, head in heads.items()
+        for entry in head.entries
+        if entry.rows
+    ]
+    rows = pa.concat_tables([logged_schema(play.plan.stored).empty_table(), *tables])
+    watermark = play.ran_at_ms * 1000 if play.ran_at_ms > 0 else None
+    horizon = play.plan.stream().horizon.advance(watermark)
+    facts = {"horizon": horizon, "watermark": watermark, "emit": play.plan.spec.emit}
+    for name in ("finished", "shown", "revision"):
+        facts[name] = max(head.position[name] for head in heads.values())
+    reached = {"final": "finished", "update": "shown" if play.plan.spec.every else None}.get(play.plan.spec.emit)
+    if reached and watermark is not None:
+        facts[reached] = horizon if reached == "finished" else watermark
+    constants = {POSITION: json.dumps(facts), DEFINITION: json.dumps(play.plan.stored.to_plain())}
+    for name, text in constants.items():
+        rows = rows.append_column(name, pa.array([text] * rows.num_rows, pa.string()))
+    return rows
+
+
+def moved(play: Play, asking: Asking, **more: Any) -> Play:
+    """Return a play with the state of another one, that was exported and taken back as history."""
+    rows = exported(play)
+    other = Play(asking.plan(**more), seed=play.random.randrange(2**16), delay_ms=play.delay_ms)
+    parts = [part for part in other._split(rows) if part.num_rows]
+    packed = [batch for part in parts for batch in pack_export(other.plan, rows.column_names, iter(part.to_batches()))]
+    seed(other, grouped(other, packed))
+    other.watermark_ms = play.watermark_ms
+    return other
 
 
 def unset_revision(row: Row) -> Row:

@@ -96,9 +96,12 @@ def _numbered(rows: DataFrame, names: list[str]) -> DataFrame:
 def _with_mark(history: DataFrame, spec: Spec) -> DataFrame:
     try:
         return with_mark(history, spec)[0]
-    except SashError as error:
-        reason = str(error).replace("columns of df", "columns of history")
-        raise ArgumentError(f"history must be such that {reason}", argument="history") from None
+    except SashError:
+        raise ArgumentError(
+            f"history must have the columns that retract reads, {shown(spec.retract)}; it has "
+            f"{', '.join(history.columns)}.",
+            argument="history",
+        ) from None
 
 
 def _require_column(history: DataFrame, name: str, columns: spark.StructType) -> None:
