@@ -11,6 +11,7 @@ from benchmarks import (
     spark_batch,
     spark_cluster,
     spark_first,
+    spark_history,
     spark_late,
     spark_stages,
     spark_streaming,
@@ -26,6 +27,7 @@ _PARTS = {
     "upsert": spark_upsert.claims,
     "postgres": postgres.claims,
     "first": spark_first.claims,
+    "history": spark_history.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 

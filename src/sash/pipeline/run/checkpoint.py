@@ -17,6 +17,7 @@ from sash.errors import CorruptStateError, shown
 from sash.locations import Location, location
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.error_text import condition_of
+from sash.spark.durable import make_directory, sync
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager"
@@ -67,6 +68,21 @@ class Checkpoint:
         metadata |= {"batchWatermarkMs": reached, "batchTimestampMs": time.time_ns() // 10**6}
         self._create(f"offsets/{number + 1}", "\n".join([lines[0], json.dumps(metadata), *lines[2:]]))
         return _EPOCH + timedelta(milliseconds=reached)
+
+    def note(self, name: str) -> str | None:
+        """Return a note that was added to the checkpoint, or None."""
+        return self._text(name)
+
+    def add_note(self, name: str, text: str) -> None:
+        """Add a file that Spark does not read; it appears whole or not at all."""
+        if self.place.local is None or not is_remote():
+            self._create(name, text)
+            return
+        make_directory(self.place.local)
+        hidden = self.place.local / f".{name}"
+        hidden.write_text(text)
+        sync(hidden)
+        hidden.rename(self.place.local / name)
 
     def _follows_up(self) -> bool:
         assert self.spark is not None
