@@ -65,7 +65,8 @@ class History:
         self.asked = rng.choice(KEYS, ASKED, replace=False)
         after = SPAN_US + MINUTE_US
         self._write("stream", 0, np.array([KEYS]), np.array([after]), np.array([0]))
-        self._write("stream", 1, self.asked, np.full(ASKED, after), np.zeros(ASKED, dtype=np.int64))
+        keys, times = np.append(self.asked, KEYS), np.append(np.full(ASKED, after), after + 3 * SPAN_US // 24)
+        self._write("stream", 1, keys, times, np.zeros(ASKED + 1, dtype=np.int64))  # the last is for the watermark
 
     def _write(self, folder: str, number: int, keys: Any, times: Any, values: Any) -> None:
         (self.path / folder).mkdir(exist_ok=True)

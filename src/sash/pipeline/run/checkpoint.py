@@ -114,6 +114,7 @@ class Checkpoint:
         manager = getattr(getattr(jvm, f"{_MANAGER}$"), "MODULE$")
         path = jvm.org.apache.hadoop.fs.Path(str(self.place / name))
         files = manager.create(path.getParent(), context._jsc.hadoopConfiguration())
+        files.mkdirs(path.getParent())
         stream = files.createAtomic(path, False)
         stream.write(bytearray(text.encode()))
         stream.close()
