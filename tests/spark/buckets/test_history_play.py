@@ -94,6 +94,29 @@ def test_boundaries_with_retractions_without_ids(batches, cut, seed, delay, emit
     continued(streams.blind(batches, single=False), cut, seed, delay, **options)
 
 
+def test_deletes_of_a_history_find_their_inserts_in_other_records():
+    """As many of each at one time, in many records: nothing is left."""
+    both = [streams.row_of("a", 9, at, delete=delete, named=False) for at in range(200) for delete in (False, True)]
+    options = {"emit": "final", "lateness": 30, "retract": True}
+    trial = Continued(Asking(**options), [*both, streams.row_of("a", 10, 0, named=False)], 1, 0)
+    assert len(trial.initial) > 10
+    trial.batch([streams.row_of("a", 11, 0, named=False)])
+    trial.end()
+
+
+@pytest.mark.parametrize("worker", range(4))
+def test_a_delete_of_a_history_that_found_nothing_finds_nothing_later(worker):
+    """Even when its record is merged with that of the insert that comes after it."""
+    early = streams.row_of("a", 9, 0, named=False)
+    history = [early | {"gone": True}, streams.row_of("b", 12, 0, named=False)]
+    trial = Continued(Asking(emit="final", lateness=30, retract=True), history, worker, 0)
+    trial.batch([early])
+    for at in range(12, 24):
+        trial.batch([streams.row_of(key, at, 1, named=False) for key in ("a", "b", None)])
+    trial.end()
+    assert trial.play.counts["merges"] > 0
+
+
 # --- an export --------------------------------------------------------------------------------------
 
 
