@@ -1,7 +1,7 @@
 """Starting a stream after a history of ten million rows, against reading and packing the same rows alone.
 
 The history is in Parquet files and all of it is in the window, so all of it becomes state. What is timed is the first
-micro-batch of a new checkpoint, less the same micro-batch without a history. Its only row has no time, so that no bucket
+micro-batch of a new checkpoint, less the same micro-batch without a history. Its only row has no time, so no bucket
 is rebuilt from the state yet. The second has a row for each of some keys: it rebuilds them all, and its results are
 compared with those of the history, added up by NumPy. The three take turns in one session.
 """

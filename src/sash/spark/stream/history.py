@@ -1,7 +1,6 @@
 """The rows before a stream, as a batch DataFrame that becomes the initial state of its operator.
 
-Nothing runs here, and Spark reads the history in the first micro-batch of a new checkpoint only. There is no broadcast
-and no subquery in this part of the plan, because Spark prepares those with every micro-batch.
+Nothing runs here: Spark reads the history in the first micro-batch of a new checkpoint, and in no other.
 """
 
 from collections.abc import Iterator
