@@ -12,6 +12,7 @@ from benchmarks import (
     spark_change,
     spark_cluster,
     spark_first,
+    spark_history,
     spark_late,
     spark_stages,
     spark_streaming,
@@ -28,6 +29,7 @@ _PARTS = {
     "postgres": postgres.claims,
     "first": spark_first.claims,
     "change": spark_change.claims,
+    "history": spark_history.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 

@@ -47,6 +47,7 @@ GROUPS = {
     "tests/pipeline/sources/test_spark_source.py": "spark",
     "tests/pipeline/run/test_kafka.py": "kafka",
     "tests/pipeline/run/test_kafka_parts.py": "spark",
+    "tests/pipeline/run/test_history.py": "spark",
     "tests/pipeline/run/test_run.py": "spark",
     "tests/pipeline/run/test_postgresql.py": "spark",
     "tests/pipeline/run/test_testing.py": "spark",

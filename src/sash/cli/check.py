@@ -12,7 +12,7 @@ from rich.tree import Tree
 from sash.cli.environment import ready
 from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.durations import name_of
-from sash.pipeline.config.model import Step
+from sash.pipeline.config.model import History, Step
 from sash.pipeline.config.read import Pipeline
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     origin.add(Text(", ".join(name for name in frames.source.columns if not name.startswith("__sash_"))))
     for step in pipeline.steps:
         tree.add(_step(step))
+    if pipeline.history is not None:
+        tree.add(_history(pipeline.history))
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
         tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
@@ -86,6 +88,11 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     target = tree.add(Text(f"sink: {sink.format} {sink.path or sink.table or sink.topic or ''}".rstrip()))
     target.add(Text(f'emit "{rolling.spec.emit}"'))
     return tree
+
+
+def _history(history: History) -> Text:
+    place = history.path or history.table or ", ".join(history.topic or [])
+    return Text(f"history: {history.format or 'table'} {place}, read by a new checkpoint".replace("  ", " "))
 
 
 def _step(step: Step) -> Text:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
@@ -19,7 +20,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Positio
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.horizon import Horizon
-from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake
+from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
@@ -114,7 +115,7 @@ class Stream:
         emission = self.emitter.due(keys, batch, status, watched)
         self.position.seq += len(batch.times)
         self.expire()
-        applied = np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
+        applied = _made_a_difference(status)
         rows = batch.table if applied.all() else batch.table.filter(arrow.pyarrow().array(applied))
         return Step(emission.rows, rows, batch.counts + counts + emission.counts)
 
@@ -210,13 +211,14 @@ class Stream:
         new.definition.learned.update(self.definition.learned)
         return new
 
-    def replay(self, table: "pa.Table") -> None:
-        """Apply rows again that made a difference before: nothing is late, and nothing is emitted."""
+    def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
+        """Apply rows of the past, of which nothing is late or emitted, and return which of them made a difference."""
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
         self.position.seq += len(batch.times)
+        return _made_a_difference(status)
 
     def resume(self, saved: dict[str, Any]) -> None:
         """Continue from a position, after all rows up to it have been replayed."""
@@ -272,6 +274,10 @@ class Stream:
         if zoned and isinstance(watermark, np.datetime64):
             zoned = False  # NumPy's instants are UTC by convention
         return Instants(self.definition.unit, "numpy", zoned).encode(watermark, "watermark")
+
+
+def _made_a_difference(status: Status) -> NDArray[np.bool_]:
+    return np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
 
 
 def _require_columns(spec: Spec, table: "pa.Table") -> None:

@@ -9,6 +9,7 @@ from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.stream.cache_limit import cache_limit
+from sash.spark.stream.history import require_history
 from sash.spark.stream.query import roll_stream
 
 
@@ -33,6 +34,7 @@ def rolling(
     on_error: str = "null",
     buckets: int | None = None,
     cache_bytes: int | None = None,
+    history: DataFrame | None = None,
 ) -> DataFrame:
     """Return the DataFrame with a column for each aggregate and window; arguments and results are as in `sash.rolling`.
 
@@ -48,11 +50,17 @@ def rolling(
     are checked here, before anything runs. `buckets` (default 8) is the maximum number of tasks that share the state of
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
+
+    `history` is a batch DataFrame of the rows before a stream: a new checkpoint starts with the state as if they had
+    been its first micro-batch. Nothing is emitted for what is final after them, or was as of their newest time; a query
+    that has a checkpoint does not read them.
     """
     if not isinstance(df, DataFrame):
         raise KindError(
             f"df must be a Spark DataFrame, got {shown(df)}; use sash.rolling for other tables.", argument="df"
         )
+    if history is not None:
+        require_history(history, df)
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
@@ -61,4 +69,4 @@ def rolling(
         return roll_batch(df, spec)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
-    return roll_stream(df, spec, buckets, cache_limit=limit)
+    return roll_stream(df, spec, buckets, history, cache_limit=limit)

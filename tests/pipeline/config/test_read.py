@@ -129,7 +129,7 @@ def test_the_files_in_the_documentation_are_pipelines():
     """Every block of TOML in docs/pipeline.md is a whole file, tables to add to the first, or the aggregates of one."""
     page = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
     blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for block in blocks:
         if "[source]" in block:
             assert parse(block).mode == "streaming"

@@ -102,6 +102,7 @@ class Play(Cluster):
         super().__init__(plan, workers)
         self.random = random.Random(seed)
         self.delay_ms = delay_ms
+        self.ran_at_ms = 0  # the watermark of the last micro-batch
         self.partitions = [labels(plan.buckets)[first::partitions] for first in range(partitions)]
         self.counts: Counter[str] = Counter()  # of what was committed
         self.seen: Counter[str] = Counter()  # of all that happened
@@ -119,6 +120,7 @@ class Play(Cluster):
             before, outcomes = outcomes, self._attempt(maps)
             self._require_same(before, outcomes)
         self.commit()
+        self.ran_at_ms = self.watermark_ms
         self._count(outcomes, maps)
         if newest_us is not None:
             self.watermark_ms = max(self.watermark_ms, newest_us // 1000 - self.delay_ms)

@@ -173,6 +173,8 @@ class Upserts:
 class Trial:
     """The three, pushed side by side and compared after every micro-batch."""
 
+    least = LONG_AGO  # the watermark that the others have at least
+
     def __init__(self, asking: Asking, seed: int, delay_ms: int = 0, **more: Any) -> None:
         self.asking = asking
         self.play = Play(asking.plan(**more), seed=seed, delay_ms=delay_ms)
@@ -184,7 +186,7 @@ class Trial:
     def batch(self, rows: Sequence[Row], marker: bool = False) -> None:
         """Take a micro-batch; a marker of the end moves the watermark, and is given to Spark alone."""
         wm = self.play.watermark_ms
-        ticks = wm * 1000 // TICK_US if wm > 0 else LONG_AGO
+        ticks = max(self.least, wm * 1000 // TICK_US if wm > 0 else LONG_AGO)
         table = self.asking.table(rows)
         newest = max((row["t"] * TICK_US for row in rows if row["t"] is not None), default=None)
         fed = table

@@ -1,7 +1,7 @@
 """Mistakes in a pipeline file: what is wrong, at which key, on which line. All of them are reported at once."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -44,18 +44,30 @@ class Origin:
     name: str = "pipeline.toml"
     lines: dict[Path, int] = field(default_factory=dict)
     overridden: tuple[Path, ...] = ()
+    history: bool = False  # whether mistakes in the source and the steps are those of the history
 
     def error(self, mistakes: Iterable[Mistake]) -> PipelineFileError:
         """Return the error that lists mistakes, one per line, in the order of the file."""
-        ordered = sorted(dict.fromkeys(mistakes), key=lambda mistake: line_of(self.lines, mistake.path))
+        here = [Mistake(self._path(mistake.path), mistake.message) for mistake in mistakes]
+        ordered = sorted(dict.fromkeys(here), key=lambda mistake: line_of(self.lines, mistake.path))
         lines = [f"{self.place(path)}: {shown_path(path)}: {message}" for path, message in ordered]
         return PipelineFileError("\n".join(lines), tuple(ordered))
 
     def place(self, path: Path) -> str:
         """Return the file and line of a key, or that it was set on the command line."""
+        path = self._path(path)
         if any(path[: len(key)] == key or (key[: len(path)] == path not in self.lines) for key in self.overridden):
             return f"{self.name} with --set"
         return f"{self.name}:{line_of(self.lines, path)}"
+
+    def of_history(self) -> "Origin":
+        """Return the origin of a pipeline that reads the history in place of its source."""
+        return replace(self, history=True)
+
+    def _path(self, path: Path) -> Path:
+        if not self.history or path[:1] not in (("source",), ("steps",)):
+            return path
+        return ("history", *path[1:]) if path[0] == "source" else ("history", *path)
 
 
 def unknown_key(name: str, keys: Iterable[str]) -> str:

@@ -118,6 +118,12 @@ class Step(Part):
     select: Names | None = None
 
 
+class History(Source):
+    """The rows before a stream: a source of their own, and steps."""
+
+    steps: list[Step] = []
+
+
 class Quarantine(Part):
     """Which rows are set aside, and where to."""
 
@@ -207,6 +213,7 @@ class Pipeline(Part):
     finish: bool = False
     source: Source = Field(description="where rows come from")
     steps: list[Step] = []
+    history: History | None = None
     quarantine: Quarantine = Quarantine()
     rolling: Rolling = Field(description="keys, time, windows and aggregates")
     output: Output = Output()
@@ -259,6 +266,7 @@ class Pipeline(Part):
 TABLES: dict[str, type[Part]] = {
     "source": Source,
     "steps": Step,
+    "history": History,
     "quarantine": Quarantine,
     "rolling": Rolling,
     "output": Output,

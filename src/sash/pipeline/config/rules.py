@@ -22,7 +22,7 @@ _PASSWORD = re.compile(r"password\s*=|://[^/?#]*:[^@/?#]*@")
 _SHARED = "a directory on a file system that all workers have mounted"
 _SERVERS = "kafka.bootstrap.servers"
 _TOPICS = ("assign", "subscribe", "subscribepattern")  # options of Spark's that choose topics
-_PATHS = (("checkpoint",), ("source", "path"), ("quarantine", "path"), ("sink", "path"))
+_PATHS = (("checkpoint",), ("source", "path"), ("history", "path"), ("quarantine", "path"), ("sink", "path"))
 
 
 def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
@@ -32,6 +32,7 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("checkpoint",), f"missing; mode = {shown(mode)} needs a path for its state.")
     yield from _source(_table(data, "source"), mode)
     yield from _kafka_source(_table(data, "source"))
+    yield from _history(data, mode)
     yield from _steps(data.get("steps"), ("steps",))
     yield from _steps(_table(data, "output").get("steps"), ("output", "steps"))
     yield from _places(data)
@@ -76,6 +77,27 @@ def _source(source: dict[str, Any], mode: Any) -> Iterator[Mistake]:
             ("source", "schema"),
             'missing; a stream of files needs its columns in advance, as in "card string, at timestamp".',
         )
+
+
+def _history(data: dict[str, Any], mode: Any) -> Iterator[Mistake]:
+    """Yield the mistakes in the source of the rows before a stream, and in what is done with them."""
+    if "history" not in data:
+        return
+    history, kind = _table(data, "history"), _table(data, "sink").get("format")
+    if mode not in STREAMS:
+        yield Mistake(("history",), f"must be omitted with mode = {shown(mode)}; it is what came before a stream.")
+    if "watermark" in history:
+        yield Mistake(("history", "watermark"), "must be omitted; the history ends with its newest row.")
+    for mistake in [*_source(history, "batch"), *_kafka_source(history)]:
+        yield Mistake(("history", *mistake.path[1:]), mistake.message)
+    yield from _steps(history.get("steps"), ("history", "steps"))
+    if isinstance(kind, str) and kind not in (*UPSERTS, "kafka"):
+        accepted = ", ".join(f'"{name}"' for name in UPSERTS)
+        message = (
+            "needs a sink whose rows replace those before them, because a backfill that is interrupted begins again: "
+            f'{accepted} or "kafka", got {shown(kind)}.'
+        )
+        yield Mistake(("history",), message)
 
 
 def _places(data: dict[str, Any]) -> Iterator[Mistake]:

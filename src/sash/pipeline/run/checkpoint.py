@@ -11,6 +11,7 @@ from pyspark.sql.utils import is_remote
 
 from sash.locations import location
 from sash.pipeline.config.read import Pipeline
+from sash.spark.durable import make_directory, sync
 from sash.spark.stream.checkpoint_files import CheckpointFiles, log_line
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,6 +43,21 @@ class Checkpoint(CheckpointFiles):
         self._create(f"offsets/{number + 1}", "\n".join([lines[0], json.dumps(metadata), *lines[2:]]))
         return _EPOCH + timedelta(milliseconds=reached)
 
+    def note(self, name: str) -> str | None:
+        """Return a note that was added to the checkpoint, or None."""
+        return self.text(name)
+
+    def add_note(self, name: str, text: str) -> None:
+        """Add a file that Spark does not read; it appears whole or not at all."""
+        if self.place.local is None or not is_remote():
+            self._create(name, text)
+            return
+        make_directory(self.place.local)
+        hidden = self.place.local / f".{name}"
+        hidden.write_text(text)
+        sync(hidden)
+        hidden.rename(self.place.local / name)
+
     def _follows_up(self) -> bool:
         assert self.spark is not None
         return self.spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled", "true") == "true"
@@ -54,6 +70,7 @@ class Checkpoint(CheckpointFiles):
         manager = getattr(getattr(jvm, f"{_MANAGER}$"), "MODULE$")
         path = jvm.org.apache.hadoop.fs.Path(str(self.place / name))
         files = manager.create(path.getParent(), context._jsc.hadoopConfiguration())
+        files.mkdirs(path.getParent())
         stream = files.createAtomic(path, False)
         stream.write(bytearray(text.encode()))
         stream.close()

@@ -25,6 +25,7 @@ from sash.spark import rolling
 from sash.spark.columns import column
 from sash.spark.retractions import with_mark
 from sash.spark.stream.compatibility import require_compatible
+from sash.spark.stream.history import is_export
 from sash.spark.stream.query import plan_of
 
 BUILT_IN_SOURCES = ("demo", "replay")
@@ -43,27 +44,74 @@ class Frames:
     observations: dict[str, Observation]
 
 
-def frames_of(pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finishing: bool = False) -> Frames:
-    """Return the DataFrames of a pipeline, or raise an error for its mistakes before anything runs."""
+def frames_of(
+    pipeline: Pipeline, spark: SparkSession, *, streaming: bool, finishing: bool = False, seeded: bool = True
+) -> Frames:
+    """Return the DataFrames of a pipeline, or raise an error for its mistakes before anything runs.
+
+    A stream starts after the rows of `[history]` where it is `seeded`: with a new checkpoint.
+    """
     names: dict[str, Any] = {name: name if streaming else Observation(name) for name in ("quarantine", "results")}
+    source, rows = usable_rows(pipeline, spark, names["quarantine"], streaming=streaming)
+    history = None
+    if streaming:
+        rows = _with_watermark(pipeline, rows, spark, finishing)
+        history = history_rows(pipeline, spark) if seeded else None
+    return with_results(pipeline, source, rows, rolled(pipeline, rows, history), names)
+
+
+def usable_rows(
+    pipeline: Pipeline, spark: SparkSession, name: str | Observation | None, *, streaming: bool
+) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of the source, and those after the steps that can be used; `name` counts the others."""
     source = source_of(pipeline, spark, streaming=streaming)
     stepped = steps.applied(pipeline, source, ("steps",))
     _require_columns(pipeline, [name for name in stepped.columns if name not in HIDDEN])
     if pipeline.source.format == kafka.FORMAT:
         stepped = stepped.drop(*kafka.unread(pipeline))
     with reported_at(pipeline, ("quarantine",)):
-        rows = quarantine.usable(quarantine.counted(stepped, pipeline, names["quarantine"]), pipeline)
-    if streaming:
-        rows = _with_watermark(pipeline, rows, spark, finishing)
+        return source, quarantine.usable(quarantine.counted(stepped, pipeline, name), pipeline)
+
+
+def rolled(pipeline: Pipeline, rows: DataFrame, history: DataFrame | None) -> DataFrame:
+    """Return the results of rows, without late ones."""
     try:
-        results = quarantine.without_late(rolling(rows, **pipeline.rolling.arguments()), pipeline)
+        return quarantine.without_late(rolling(rows, **pipeline.rolling.arguments(), history=history), pipeline)
     except SashError as error:
         raise pipeline.mistake(_rolling_key(pipeline, error), str(error)) from error
+
+
+def with_results(
+    pipeline: Pipeline, source: DataFrame, rows: DataFrame, results: DataFrame, names: dict[str, Any]
+) -> Frames:
+    """Return the DataFrames of a pipeline whose results are there: they are observed, and pass the output steps."""
     plotted = plotted_column(pipeline, results.schema)
-    observations = {} if streaming else names
+    observations = {} if rows.isStreaming else names
     written = steps.applied(pipeline, _observed(pipeline, results, plotted, names["results"]), ("output", "steps"))
     _require_identity(pipeline, results, written)
     return Frames(source, rows, written, plotted, observations)
+
+
+# --- the history ----------------------------------------------------------------------------------
+
+
+def reading_history(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline that is a batch over the history in place of its source."""
+    assert pipeline.history is not None
+    past = {"source": pipeline.history, "steps": pipeline.history.steps, "history": None, "mode": "batch"}
+    return pipeline.model_copy(update=past | {"origin": pipeline.origin.of_history()})
+
+
+def history_rows(pipeline: Pipeline, spark: SparkSession) -> DataFrame | None:
+    """Return the rows of the history that can be used, or an export as it is; None where there is no history."""
+    if pipeline.history is None:
+        return None
+    past = reading_history(pipeline)
+    exported = steps.applied(past, source_of(past, spark, streaming=False), ("steps",))
+    if is_export(exported):
+        return exported
+    silent = past.model_copy(update={"quarantine": past.quarantine.model_copy(update={"path": None})})
+    return usable_rows(silent, spark, None, streaming=False)[1]
 
 
 def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> list[str]:
@@ -241,7 +289,7 @@ def _require_columns(pipeline: Pipeline, names: list[str]) -> None:
     columns += [(("rolling", "aggs", name), input) for name, agg in rolling.aggs.items() for input in agg.columns]
     columns += [(("quarantine", "ahead_of"), pipeline.quarantine.ahead_of)]
     mistakes = [
-        Mistake(path, _missing_column(name, "rows", names))
+        Mistake(path, _missing_column(name, "rows of [history]" if pipeline.origin.history else "rows", names))
         for path, name in columns
         if name is not None and name not in names
     ]
@@ -265,6 +313,8 @@ def _require_identity(pipeline: Pipeline, results: DataFrame, written: DataFrame
 def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:
     """Return the key that an error of `rolling` is about; for an aggregate the one that reads or writes the column."""
     argument, column = error.argument, error.column
+    if argument == "history":
+        return ("history",)
     if argument == "aggs":
         for name, monoid in pipeline.rolling.aggs.items():
             if column in (*monoid.columns, name, *_result_columns(pipeline, name)):

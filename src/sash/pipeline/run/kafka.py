@@ -149,7 +149,8 @@ def _options(servers: list[str] | None, options: dict[str, Any]) -> dict[str, st
 
 def uses_kafka(pipeline: Pipeline) -> bool:
     """Return whether a pipeline reads from Kafka or writes to it."""
-    return FORMAT in (pipeline.source.format, pipeline.sink.format)
+    history = None if pipeline.history is None else pipeline.history.format
+    return FORMAT in (pipeline.source.format, pipeline.sink.format, history)
 
 
 def _mistake(pipeline: Pipeline, table: str, error: Exception) -> PipelineFileError:

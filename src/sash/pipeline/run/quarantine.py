@@ -86,9 +86,11 @@ def _end(kind: DataType) -> Column | None:
     return F.expr(f"{kind.typeName()}'{end.isoformat(sep=' ')}{'Z' if isinstance(kind, TimestampType) else ''}'")
 
 
-def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation) -> DataFrame:
-    """Return rows with the reason why they cannot be used, counted by reason in an observation."""
+def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation | None) -> DataFrame:
+    """Return rows with the reason why they cannot be used, counted by reason in an observation, if it has a name."""
     marked = df.withColumn(_REASON, reason_of(pipeline, df.schema))
+    if name is None:
+        return marked
     each = [F.count_if(F.col(_REASON) == reason).alias(reason) for reason in REASONS]
     return marked.observe(name, F.count(F.lit(1)).alias("rows"), *each)
 

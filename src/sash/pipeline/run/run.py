@@ -15,8 +15,8 @@ from pyspark.sql.utils import is_remote
 
 from sash.pipeline.config.errors import PipelineFileError
 from sash.pipeline.config.read import Pipeline
-from sash.pipeline.run import quarantine, sinks
-from sash.pipeline.run.checkpoint import checkpoint_of
+from sash.pipeline.run import history, quarantine, sinks
+from sash.pipeline.run.checkpoint import Checkpoint, checkpoint_of
 from sash.pipeline.run.dataframes import Frames, frames_of, require_own_checkpoint
 from sash.pipeline.run.error_text import PipelineError, cause_of
 from sash.pipeline.run.spark_session import session_of
@@ -140,15 +140,17 @@ class _Run:
 
     def _stream(self, *, once: bool) -> None:
         checkpoint = checkpoint_of(self.pipeline, self.spark)
-        frames = frames_of(self.pipeline, self.spark, streaming=True)
+        frames = frames_of(self.pipeline, self.spark, streaming=True, seeded=checkpoint.last_commit() < 0)
         changes = require_own_checkpoint(self.pipeline, frames, checkpoint)
         if changes and self.on_change is not None:
             self.on_change(changes)
         quarantine.prepare(self.pipeline, checkpoint)
+        if history.is_due(self.pipeline, checkpoint) and not self._backfill(checkpoint):
+            return
         checkpoint.plan_overdue()
         self._query(frames, once=once)
         if once and self.pipeline.finish and not self.outcome.stopped:
-            self._query(frames_of(self.pipeline, self.spark, streaming=True, finishing=True), once=True)
+            self._query(frames_of(self.pipeline, self.spark, streaming=True, finishing=True, seeded=False), once=True)
 
     def _spark_runs(self) -> bool:
         context: Any = None if is_remote() else self.spark.sparkContext
@@ -224,8 +226,22 @@ class _Run:
     def batch(self) -> None:
         """Run a batch in a separate thread, so that it can be stopped."""
         quarantine.prepare(self.pipeline, None)
-        frames, began = frames_of(self.pipeline, self.spark, streaming=False), time.monotonic()
-        work = _Work(self.pipeline, self.spark, frames)
+        self._write(self.pipeline, frames_of(self.pipeline, self.spark, streaming=False))
+
+    def _backfill(self, checkpoint: Checkpoint) -> bool:
+        """Write what the stream after a history will not emit, and return whether all of it was written."""
+        found = history.backfill_of(self.pipeline, self.spark)
+        if found is not None:
+            quarantine.prepare(self.pipeline, None)
+            self._write(*found)
+        if self.outcome.stopped:
+            return False
+        history.finish(checkpoint)
+        return True
+
+    def _write(self, pipeline: Pipeline, frames: Frames) -> None:
+        began = time.monotonic()
+        work = _Work(pipeline, self.spark, frames)
         work.start()
         while work.is_alive():
             work.join(_POLL_SECONDS)

@@ -5,6 +5,7 @@ has. Rows that are combined into panes are combined before the shuffle.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +39,10 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
     """Yield a packed row for each bucket that rows belong to."""
     freeze_imports()
     plan = process_plan(plan)
-    for table in _chunks(plan, batches):
-        readable, bad_times, bad_ids = _readable(plan, table)
+    for table in chunks(plan.schema, batches):
+        readable, bad_times, bad_ids = readable_rows(plan, table)
         rows = partials_of(plan.definition, plan.spec, readable) if plan.merges else readable
-        packed = list(_by_bucket(plan, rows))
+        packed = list(by_bucket(plan, rows))
         if not packed and (bad_times or bad_ids):
             packed = [(0, b"")]
         if packed:
@@ -57,17 +58,18 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
             )
 
 
-def _chunks(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def chunks(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield tables with the columns of a schema, each of about the rows that are packed at a time."""
     chunk: list[pa.RecordBatch] = []
     rows = size = 0
     for piece in (piece for batch in batches for piece in _pieces(batch)):
         chunk.append(piece)
         rows, size = rows + piece.num_rows, size + piece.nbytes
         if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield _input_table(plan, chunk)
+            yield _input_table(schema, chunk)
             chunk, rows, size = [], 0, 0
     if rows:
-        yield _input_table(plan, chunk)
+        yield _input_table(schema, chunk)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -77,11 +79,11 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def _input_table(plan: Plan, batches: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches).rename_columns(plan.schema.names).cast(plan.schema)
+def _input_table(schema: pa.Schema, batches: list[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)
 
 
-def _readable(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
+def readable_rows(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
     """Return the rows with a usable time and a required id, and the numbers of rows without; markers do not count."""
     ticks, bad = arrow.ticks(table, plan.spec.time)
     bad = (np.zeros(len(ticks), dtype=bool) if bad is None else bad) | (ticks >= END)
@@ -103,7 +105,8 @@ def _markers(plan: Plan, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[n
     return markers
 
 
-def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
+def by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of each bucket that rows belong to, and its rows as bytes."""
     if not table.num_rows:
         return
     buckets = buckets_of(table, plan.spec.keys, plan.buckets)
@@ -118,8 +121,13 @@ def _by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
 
 def unpack_rows(plan: Plan, packed: list[bytes]) -> pa.Table:
     """Return the rows of a bucket from their packed bytes."""
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(data), plan.packed) for data in packed if data]
-    return pa.Table.from_batches(batches, schema=plan.packed)
+    return rows_in(plan.packed, packed)
+
+
+def rows_in(schema: pa.Schema, packed: list[Any]) -> pa.Table:
+    """Return the rows in packed bytes or buffers, which have the columns of a schema."""
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in packed if data]
+    return pa.Table.from_batches(batches, schema=schema)
 
 
 # --- results --------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from sash.spark.stream import cache
 from sash.spark.stream.bucket import COUNTERS, RESULT_BYTES, Bucket, Outcome
+from sash.spark.stream.initial_state import HEAD
+from sash.spark.stream.log import Head
 from sash.spark.stream.packing import result_bytes, unpack_rows
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.worker import freeze_imports
@@ -84,6 +86,17 @@ class Processor(StatefulProcessor):
             bucket.counts["rows_in"] += bad
         table = unpack_rows(self.plan, [bytes(row["data"]) for row in packed])
         return self._emit(bucket.run(table, timerValues.getCurrentWatermarkInMs(), RESULT_BYTES))
+
+    def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
+        """Copy a record or the head of a history into the state; it does not matter which comes first."""
+        seq, data = initialState["seq"], bytes(initialState["data"])
+        if seq != HEAD:
+            self._store.write(seq, data)
+            return
+        self._store.save_head(data)
+        timer = Head.from_bytes(data).timer
+        if timer is not None:
+            self._handle.registerTimer(timer)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo

@@ -18,6 +18,7 @@ from sash.monoids.arguments import checked_int
 from sash.spark import schema
 from sash.spark.columns import column
 from sash.spark.retractions import MARK, with_mark
+from sash.spark.stream.history import WATERMARK_DELAY, initial_state_of
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.processor import OUTPUT, Processor
@@ -27,9 +28,12 @@ OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' co
 BUCKETS = 8
 
 
-def roll_stream(df: DataFrame, spec: Spec, buckets: int | None = None, **options: Any) -> DataFrame:
+def roll_stream(
+    df: DataFrame, spec: Spec, buckets: int | None = None, history: DataFrame | None = None, **options: Any
+) -> DataFrame:
     """Return the results as a streaming DataFrame; `options` are fields of the plan."""
     _require_watermark(df, spec.time)
+    asked = spec
     df, spec = with_mark(df, spec)
     description = description_of(df)
     plan = plan_of(df.schema, spec, buckets, chained=is_stateful(description), **options)
@@ -47,7 +51,11 @@ def roll_stream(df: DataFrame, spec: Spec, buckets: int | None = None, **options
     # By position: Spark would take a dot in a name for a member of a struct.
     rows = rows.toDF(*[f"c{place}" for place in range(len(plan.schema))]).mapInArrow(packing, PACKED)
     stateful = rows.groupBy("bucket").transformWithState(
-        statefulProcessor=Processor(plan), outputStructType=OUTPUT, outputMode="Append", timeMode="EventTime"
+        statefulProcessor=Processor(plan),
+        outputStructType=OUTPUT,
+        outputMode="Append",
+        timeMode="EventTime",
+        initialState=None if history is None else initial_state_of(history, df.schema, asked, plan),
     )
     observed = stateful.observe(OBSERVED + plan.operator, F.collect_list("counts").alias("counts"))
     results = observed.select("data").mapInArrow(unpacking, output)
@@ -101,7 +109,7 @@ def _require_watermark(df: DataFrame, time: str) -> None:
             argument="time",
             column=time,
         )
-    if "spark.watermarkDelayMs" not in (field.metadata or {}):
+    if WATERMARK_DELAY not in (field.metadata or {}):
         raise ArgumentError(
             f"df must have a watermark on {time!r}, or no result would ever be final; "
             f'call df.withWatermark("{time}", "10 minutes").',

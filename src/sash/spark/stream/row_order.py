@@ -39,7 +39,13 @@ def row_hashes(table: pa.Table) -> Hashes:
     """Return a hash of each row, the same in every process."""
     if not table.num_columns:
         return np.zeros(table.num_rows, dtype=np.uint64)
-    return _hashes([column.combine_chunks() for column in table.columns], table.num_rows)
+    return _hashes([_whole(column) for column in table.columns], table.num_rows)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, copied only where it has to be."""
+    whole = column.num_chunks == 1 and column.chunk(0).offset == 0
+    return column.chunk(0) if whole else column.combine_chunks()
 
 
 def _hashes(columns: list[pa.Array], rows: int) -> Hashes:

@@ -1,0 +1,126 @@
+"""The rows before a stream, as a batch DataFrame that becomes the initial state of its operator.
+
+Nothing runs here: Spark reads the history in the first micro-batch of a new checkpoint, and in no other.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import types as spark
+
+from sash.errors import ArgumentError, KindError, SashError, shown
+from sash.keyed.spec import Spec
+from sash.spark import schema
+from sash.spark.columns import column
+from sash.spark.retractions import MARK, with_mark
+from sash.spark.stream.initial_state import (
+    DEFINITION,
+    INITIAL_STATE,
+    PACKED_HISTORY,
+    POSITION,
+    history_schema,
+    initial_state,
+    pack_export,
+    pack_history,
+)
+from sash.spark.stream.plan import Plan
+
+WATERMARK_DELAY = "spark.watermarkDelayMs"  # in the metadata of the column that has a watermark
+
+
+def require_history(history: Any, df: DataFrame) -> None:
+    """Raise for a history that is not a batch of rows before a stream."""
+    if not isinstance(history, DataFrame):
+        raise KindError(f"history must be a batch DataFrame, got {shown(history)}.", argument="history")
+    if history.isStreaming:
+        raise ArgumentError("history must be a batch DataFrame, got a streaming one.", argument="history")
+    if not df.isStreaming:
+        raise ArgumentError(
+            "history must be omitted for a batch, whose rows are all in df; it is what came before a stream.",
+            argument="history",
+        )
+
+
+def is_export(history: DataFrame) -> bool:
+    """Return whether the rows are those of a checkpoint, exported."""
+    return POSITION in history.columns
+
+
+def initial_state_of(history: DataFrame, columns: spark.StructType, spec: Spec, plan: Plan) -> GroupedData:
+    """Return the records and heads of all buckets, for a stream with these columns."""
+    packed = _export_packed(history, plan) if is_export(history) else _packed(history, columns, spec, plan)
+    delay_ms = _delay_ms(columns, plan.spec.time)
+
+    def making(rows: pa.Table) -> pa.Table:
+        return initial_state(plan, delay_ms, rows)
+
+    return packed.groupBy("bucket").applyInArrow(making, INITIAL_STATE).groupBy("bucket")
+
+
+def _packed(history: DataFrame, columns: spark.StructType, spec: Spec, plan: Plan) -> DataFrame:
+    names = history_schema(plan).names
+    marked = _with_mark(history, spec)
+    for name in names:
+        _require_column(marked, name, columns)
+    delay_ms = _delay_ms(columns, plan.spec.time)
+
+    def packing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return pack_history(plan, delay_ms, batches)
+
+    return _numbered(marked, names).mapInArrow(packing, PACKED_HISTORY)
+
+
+def _export_packed(history: DataFrame, plan: Plan) -> DataFrame:
+    if DEFINITION not in history.columns:
+        raise ArgumentError(
+            f"history must have the column {DEFINITION!r} beside {POSITION!r}, as an export of a checkpoint has.",
+            argument="history",
+            column=DEFINITION,
+        )
+    names = history.columns
+
+    def packing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return pack_export(plan, names, batches)
+
+    return _numbered(history, names).mapInArrow(packing, PACKED_HISTORY)
+
+
+def _numbered(rows: DataFrame, names: list[str]) -> DataFrame:
+    """Return columns by position: Spark would take a dot in a name for a member of a struct."""
+    return rows.select(*[column(name) for name in names]).toDF(*[f"c{place}" for place in range(len(names))])
+
+
+def _with_mark(history: DataFrame, spec: Spec) -> DataFrame:
+    try:
+        return with_mark(history, spec)[0]
+    except SashError:
+        raise ArgumentError(
+            f"history must have the columns that retract reads, {shown(spec.retract)}; it has "
+            f"{', '.join(history.columns)}.",
+            argument="history",
+        ) from None
+
+
+def _require_column(history: DataFrame, name: str, columns: spark.StructType) -> None:
+    """Raise for a column that a history lacks, or that is of another type than in the stream."""
+    if history.columns.count(name) != 1:
+        raise ArgumentError(
+            f"history must have one column {shown(name)}, as df has; it has {', '.join(history.columns)}.",
+            argument="history",
+            column=name,
+        )
+    found = history.schema.fields[history.columns.index(name)].dataType
+    wanted = found if name == MARK else columns.fields[columns.names.index(name)].dataType
+    if schema.arrow_type(found) != schema.arrow_type(wanted):
+        raise KindError(
+            f"history must hold {wanted.simpleString()} in the column {shown(name)}, as df does, got "
+            f"{found.simpleString()}; cast it.",
+            argument="history",
+            column=name,
+        )
+
+
+def _delay_ms(columns: spark.StructType, time: str) -> int:
+    return int(columns[time].metadata[WATERMARK_DELAY])
