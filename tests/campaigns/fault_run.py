@@ -33,6 +33,7 @@ from oracles.keyed import Aggregate
 from sash.keyed.spec import Spec
 from sash.spark import session, upsert, upserted_table
 from sash.spark.columns import column
+from sash.spark.stream import log
 from sash.spark.stream.query import roll_stream
 from support import spark_streams as streams
 from support.fault_program import once
@@ -155,8 +156,10 @@ def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], Non
     """A probe that writes a journal, and has the run's fault at some point of it."""
     fault, rng = run.fault, run.drawn
     point, after, wait = PROBED.get(fault), rng.randint(1, 4), rng.uniform(1.0, 3.0)
+    records = rng.choice([2, 2, 3, 64])
 
     def probe(at: str, key: Any, counts: dict[str, int]) -> None:
+        log.LIVE_RECORDS = records  # so few that they are merged all the time
         if not run.mended:
             controls.leave_order_to_chance()
         if at == "saved":
@@ -263,7 +266,7 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     files = rng.choice([1, 2, 3]) if run.fault == "batches cut differently" and attempt > 1 else 1
     rows = streams.read(spark, folder / "in", files)
-    words = {"probe": probe_of(run, folder), "checked": run.checked}
+    words = {"probe": probe_of(run, folder), "checked": run.checked, "protected": rng.choice([0, 0, 1, 8])}
     case = run.earlier if run.changes and attempt == 1 else run.case
     results = roll_stream(rows, Spec.of(**case.arguments), buckets, **words)
     table = as_table(results, run.identity)

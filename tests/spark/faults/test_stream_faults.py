@@ -147,18 +147,18 @@ def test_a_delete_whose_record_was_dropped(alone):
     check(folder, program.UPDATE)
 
 
-def test_another_definition_over_a_checkpoint(alone):
-    """Other windows and another version of a monoid are refused in a sentence; the right ones resume."""
+def test_definitions_that_the_rows_of_a_checkpoint_cannot_answer(alone):
+    """They are refused in a sentence that says what is missing; the right one resumes."""
     folder = alone / "changed"
-    for what in ("windows", "version"):
-        assert "The checkpoint was written with another definition" in said(folder)[what]
+    assert "window 30m needs rows that have expired: they are stored for 10m" in said(folder)["windows"]
+    assert "its rows were stored without the column 'row'" in said(folder)["column"]
     assert said(folder)["failures"] == 0
     check(folder, program.UPDATE)
 
 
 def test_a_newer_state_format(alone):
     """A checkpoint of a later version is refused in a sentence."""
-    message = "The checkpoint has state of version 3, but this version of sash reads version 2"
+    message = "The checkpoint has state of version 4, but this version of sash reads 2 and 3"
     assert message in said(alone / "newer_format")["error"]
 
 
