@@ -59,6 +59,7 @@ FAULTS = {
     "task failed after the state": RETRIED,
     "task failed behind the operator": ALONE,
     "slow task, speculation": CLUSTER,
+    "slow task behind the operator, speculation": CLUSTER,
     "sink failed before its commit": ALONE,
     "sink failed after its commit": ALONE,
     "driver killed": ALONE,
@@ -183,18 +184,35 @@ def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], Non
     return probe
 
 
-def failing_behind(results: DataFrame, folder: Path, after: int) -> DataFrame:
-    """The same rows through a task that fails once, when it has taken all of a partition."""
+def disturbed_behind(results: DataFrame, folder: Path, after: int, disturb: Callable[[], None]) -> DataFrame:
+    """The same rows through a task that is disturbed once, when it has taken all of a partition.
+
+    The operator has committed its state by then.
+    """
 
     def passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         taken = list(batches)
         with (folder / "points").open("a") as points:
             points.write(".")
         if (folder / "points").stat().st_size >= after and once(folder / "fault"):
-            raise RuntimeError("failed on purpose")
+            disturb()
         yield from taken
 
     return results.mapInArrow(passed, results.schema)
+
+
+def fail() -> None:
+    raise RuntimeError("failed on purpose")
+
+
+def linger() -> None:
+    """Take so long that a second attempt is made; this one has committed its state by then."""
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber() == 0:
+        time.sleep(3)
+
+
+BEHIND = {"task failed behind the operator": fail, "slow task behind the operator, speculation": linger}
 
 
 # --- sinks ----------------------------------------------------------------------------------------
@@ -270,8 +288,8 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     case = run.earlier if run.changes and attempt == 1 else run.case
     results = roll_stream(rows, Spec.of(**case.arguments), buckets, **words)
     table = as_table(results, run.identity)
-    if run.fault == "task failed behind the operator":
-        table = failing_behind(table, folder, after)
+    if run.fault in BEHIND:
+        table = disturbed_behind(table, folder, after, BEHIND[run.fault])
     sink, fails = sink_of(run, folder), _failing_batch(run, rng)
 
     def write(written: DataFrame, batch: int) -> None:
@@ -279,6 +297,9 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
             raise RuntimeError("failed on purpose")
         sink(written, batch)
         if batch == fails and once(folder / "fault"):
+            raise RuntimeError("failed on purpose")
+        # Another run of the query reads the state as it was stored: whoever's attempt has won.
+        if "speculation" in run.fault and (folder / "fault").exists() and once(folder / "run-again"):
             raise RuntimeError("failed on purpose")
         (folder / f"batch-{batch}").touch()
 
