@@ -249,6 +249,8 @@ def alone(spark: SparkSession, folder: Path) -> None:
     environment, partitions = spark.sparkContext.environment, "spark.sql.shuffle.partitions"
     before = dict(environment), spark.conf.get(partitions)
     environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+    # Then the stateful operator has a daemon of its own, and with one partition one worker.
+    environment.pop("SPARK_SIMPLIFIED_TRACEBACK", None)
     spark.conf.set(partitions, 1)
     for name, scenario in ALONE.items():
         (folder / name).mkdir(parents=True)

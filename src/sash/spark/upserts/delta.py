@@ -154,8 +154,9 @@ class DeltaUpsert:
         if written and not added and not changed:
             return None
         queries += [query] if query is not None and query not in queries else []
-        commit = _noted(query, batch_id - 1) if written else None
-        self._commit(lambda: self._follow(table, added, queries, commit))
+        if added or changed or queries != delta_table.queries_of(table):
+            commit = _noted(query, batch_id - 1) if written else None
+            self._commit(lambda: self._follow(table, added, queries, commit))
         return table
 
     def _follow(
