@@ -8,9 +8,11 @@ from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
+from sash.spark.retractions import with_mark
 from sash.spark.stream.cache_limit import cache_limit
+from sash.spark.stream.compatibility import require_compatible
 from sash.spark.stream.history import require_history
-from sash.spark.stream.query import roll_stream
+from sash.spark.stream.query import plan_of, roll_stream
 
 
 def rolling(
@@ -35,6 +37,7 @@ def rolling(
     buckets: int | None = None,
     cache_bytes: int | None = None,
     history: DataFrame | None = None,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Return the DataFrame with a column for each aggregate and window; arguments and results are as in `sash.rolling`.
 
@@ -54,6 +57,9 @@ def rolling(
     `history` is a batch DataFrame of the rows before a stream: a new checkpoint starts with the state as if they had
     been its first micro-batch. Nothing is emitted for what is final after them, or was as of their newest time; a query
     that has a checkpoint does not read them.
+
+    `checkpoint` is the checkpointLocation that the query will have. If there is state in it, the definition is compared
+    with it here, and refused if the state cannot follow the change; without it, that happens in the first micro-batch.
     """
     if not isinstance(df, DataFrame):
         raise KindError(
@@ -69,4 +75,7 @@ def rolling(
         return roll_batch(df, spec)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
+    if checkpoint is not None:
+        marked, own = with_mark(df, spec)
+        require_compatible(df.sparkSession, checkpoint, plan_of(marked.schema, own, buckets))
     return roll_stream(df, spec, buckets, history, cache_limit=limit)

@@ -5,9 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sash.errors import CorruptStateError
 from sash.pipeline.config.read import parse
+from sash.pipeline.run.dataframes import frames_of
 from sash.pipeline.run.run import run
-from sash.spark import upserted_table
+from sash.spark import rolling, upserted_table
 
 PAYMENTS = """
 name = "payments"
@@ -64,7 +66,7 @@ def runs(spark, tmp_path_factory):
     run(pipeline(folder, 4000, **AFTER), spark=spark, on_change=said.append)
     fresh = tmp_path_factory.mktemp("fresh")
     run(pipeline(fresh, 4000, **AFTER), spark=spark)
-    return before, upserted_table(folder / "results"), said, upserted_table(fresh / "results")
+    return before, upserted_table(folder / "results"), said, upserted_table(fresh / "results"), folder
 
 
 def test_the_differences_are_named_before_the_query_starts(runs):
@@ -73,7 +75,7 @@ def test_the_differences_are_named_before_the_query_starts(runs):
 
 def test_results_that_were_not_final_equal_those_of_a_stream_that_always_had_the_definition(runs):
     """Every row is there, and rows from the horizon of the first run on have all that the definition asks for."""
-    before, after, _, fresh = runs
+    before, after, _, fresh, _ = runs
     got, wanted = by_identity(after), by_identity(fresh)
     assert set(got) == set(wanted)
     names = [name for name in fresh.column_names if "_" in name]
@@ -88,8 +90,19 @@ def test_results_that_were_not_final_equal_those_of_a_stream_that_always_had_the
 
 def test_results_that_were_final_keep_what_was_computed_for_them(runs):
     """A reader sees null in the columns that came later, and the old ones as they were."""
-    before, after, _, fresh = runs
+    before, after, _, fresh, _ = runs
     got, old, wanted = by_identity(after), by_identity(before), by_identity(fresh)
     final = [place for place, row in got.items() if row["top_5m"] is None]
     assert final and all(got[place]["n_5m"] == old[place]["n_5m"] for place in final)
     assert all(got[place]["total_5m"] == wanted[place]["total_5m"] for place in final)
+
+
+def test_rolling_compares_with_the_checkpoint_that_it_is_given(spark, runs, tmp_path):
+    """Before a query starts; a checkpoint that is not there yet has nothing to compare."""
+    made = pipeline(runs[4], 4000, **AFTER)
+    rows, words = frames_of(made, spark, streaming=True).rows, made.rolling.arguments()
+    wider = words | {"windows": ["1h"]}
+    with pytest.raises(CorruptStateError, match="window 1h needs rows that have expired: they are stored for 5m"):
+        rolling(rows, **wider, checkpoint=str(runs[4] / "checkpoint"))
+    assert rolling(rows, **wider, checkpoint=str(tmp_path / "new")).isStreaming
+    assert rolling(rows, **words, checkpoint=str(runs[4] / "checkpoint")).isStreaming

@@ -122,8 +122,6 @@ def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Check
     marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
     spark, place = marked.sparkSession, str(checkpoint.place)
     try:
-        if checkpoint.last_commit() < 0:
-            return []
         return require_compatible(spark, place, plan_of(marked.schema, spec, pipeline.rolling.buckets))
     except SashError as error:
         raise pipeline.mistake(("checkpoint",), str(error)) from error

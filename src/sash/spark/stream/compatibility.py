@@ -2,17 +2,21 @@
 
 from pyspark.sql import SparkSession
 
+from sash.locations import location
 from sash.spark.stream.change import change_from, require_answerable
+from sash.spark.stream.checkpoint_files import CheckpointFiles
 from sash.spark.stream.inspect import heads
 from sash.spark.stream.plan import Plan
 
 
 def require_compatible(spark: SparkSession, checkpoint: str, plan: Plan) -> list[str]:
-    """Return how a plan differs from the definition that a checkpoint was written with.
+    """Return how a plan differs from the definition that a checkpoint was written with; not at all from an empty one.
 
     Raise CorruptStateError if the state cannot follow the change. Buckets that have not been touched since an earlier
     change still have the definition before it, so several may be compared.
     """
+    if CheckpointFiles(location(checkpoint, "checkpoint"), spark).last_commit() < 0:
+        return []
     found: dict[str, None] = {}
     for head in heads(spark, checkpoint):
         if head.fingerprint != plan.fingerprint:
