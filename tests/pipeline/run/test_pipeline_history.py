@@ -14,7 +14,7 @@ from sash.pipeline.run import history, sinks
 from sash.pipeline.run.dataframes import frames_of
 from sash.pipeline.run.error_text import PipelineError
 from sash.pipeline.run.run import run
-from sash.spark import upserted_table
+from sash.spark import export_checkpoint, upserted_table
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SCHEMA = pa.schema({"card": pa.string(), "at": pa.timestamp("us", "UTC"), "amount": pa.int64(), "id": pa.int64()})
@@ -105,6 +105,36 @@ def test_the_target_holds_what_a_batch_over_everything_says(spark, folder, rolli
     assert seen[0].rows < 90 and seen[0].emitted > 0  # the backfill, after its steps
     assert outcome.rows_in == sum(row.rows for row in seen) < 135
     assert ordered(upserted_table(folder / "out")) == batch_over_everything(spark, folder, rolling)
+
+
+@pytest.mark.parametrize("identified", [True, False], ids=["rows", "panes"])
+def test_an_export_goes_on_in_other_buckets(spark, folder, identified):
+    """Results after it are those of one stream, in a new checkpoint with more buckets and a new target."""
+    text = text_of(folder, EVERY + "\nbuckets = 2").replace("finish = true", "")
+    text = text if identified else text.replace('id = "id"\n', "")
+    a, b = text.index("[history]"), text.index("[[steps]]")
+    run(parse(text[:a] + text[b:]), spark=spark)
+    said = shown(folder / "out")
+    export_checkpoint(str(folder / "checkpoint"), str(folder / "rows"), spark=spark)
+
+    write(folder / "later" / "0.parquet", rows_of(60, 130))
+    other = text.replace("buckets = 2", "buckets = 5").replace(f"{folder}/past", f"{folder}/rows")
+    other = other.replace('[[history.steps]]\nwhere = "amount < 90"\n', "")
+    for place, moved in (("in", "later"), ("out", "out2"), ("checkpoint", "checkpoint2")):
+        other = other.replace(f'{folder}/{place}"', f'{folder}/{moved}"')
+    run(parse(other), spark=spark)
+    now = shown(folder / "out2")
+
+    write(folder / "in" / "1.parquet", rows_of(60, 130))
+    run(parse(text[:a] + text[b:]), spark=spark)  # the same rows after the same ones, in the old checkpoint
+    assert said | now == shown(folder / "out")
+    revisions = upserted_table(folder / "out2")["revision"].to_pylist()
+    assert min(revisions) > 1 and set(now) - set(said) and set(said) - set(now)
+
+
+def shown(place: Path) -> dict[Any, dict[str, Any]]:
+    """The results in a table by their identity."""
+    return {(row["card"], row["window_end"]): row for row in ordered(upserted_table(place))}
 
 
 class Killed(Exception):
