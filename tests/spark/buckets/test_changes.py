@@ -27,7 +27,18 @@ from sash.spark.stream.log import Head
 from sash.spark.stream.packing import END
 from support.buckets import streams
 from support.buckets.cluster import Play
-from support.buckets.trial import COMMUTATIVE, LONG_AGO, ORDERED, PYTHON, TICK_US, Asking, Upserts, rows_of, unordered
+from support.buckets.trial import (
+    COMMUTATIVE,
+    LONG_AGO,
+    ORDERED,
+    PYTHON,
+    TICK_US,
+    Asking,
+    Upserts,
+    duration,
+    rows_of,
+    unordered,
+)
 
 SEEN: Counter[str] = Counter()
 ALL = COMMUTATIVE | ORDERED | PYTHON | {"more": ("sum", "a"), "low": ("min", "b"), "any": ("count", "b")}
@@ -182,8 +193,6 @@ def live(row: Row) -> bool:
 
 
 def result_columns(asking: Asking) -> list[str]:
-    from support.buckets.trial import duration
-
     return [f"{name}_{duration(size)}" for name in asking.aggs for size in asking.sizes]
 
 
