@@ -190,7 +190,7 @@ def test_a_fresh_start_that_was_killed_is_completed(tmp_path):
     old = folder.prepare(1_000, 3, fresh=False)
     folder.save(replace(old, finished=True, clearing=True))
     (tmp_path / "results").mkdir()
-    assert folder.prepare(None, None, fresh=False) == Settings.of(480_000, 7)
+    assert folder.prepare(None, None, fresh=False) == Settings.of(2_400_000, 7)
     assert not (tmp_path / "results").exists()
 
 

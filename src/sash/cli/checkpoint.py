@@ -56,6 +56,7 @@ def show(
         _print_json(found.to_plain())
         return
     console = Console(highlight=False)
+    console.print(f"checkpoint {found.checkpoint}", markup=False, soft_wrap=True)
     console.print(_grid(_facts(found)))
     for definition in found.definitions:
         console.print(_definition(definition, found.buckets), soft_wrap=True)
@@ -138,7 +139,6 @@ def _grid(facts: Iterator[tuple[str, str]]) -> Table:
 
 
 def _facts(found: "Description") -> Iterator[tuple[str, str]]:
-    yield "checkpoint", found.checkpoint
     yield "query", found.query or "unknown"
     yield "micro-batch", f"{found.batch}, watermark {_time(found.watermark)}"
     yield "format", f"version {' and '.join(map(str, found.versions)) or 'unknown'}"

@@ -95,7 +95,7 @@ def run(
     """
     began = time.monotonic()
     spark = session_of(pipeline) if spark is None else spark
-    current = _Run(pipeline, spark, on_progress, on_change, stop or threading.Event(), totals or Totals())
+    current = _Run(pipeline, spark, on_progress, stop or threading.Event(), totals or Totals(), on_change)
     try:
         if pipeline.mode == "batch":
             current.batch()
@@ -116,9 +116,9 @@ class _Run:
     pipeline: Pipeline
     spark: SparkSession
     on_progress: Callable[[Progress], None] | None
-    on_change: Callable[[list[str]], None] | None
     stop: threading.Event
     totals: Totals = field(default_factory=Totals)
+    on_change: Callable[[list[str]], None] | None = None
     outcome: Outcome = field(default_factory=Outcome)
     _seen: tuple[int, str] = (-1, "")
     _state: tuple[int, int] = (0, 0)  # bytes and live keys
