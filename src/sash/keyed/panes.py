@@ -68,8 +68,9 @@ def _panes_in(engine: "_core.Keyed", keys: "_core.KeyBatch", spec: Spec, table: 
     """Return all panes of an engine that holds a table's rows and nothing else."""
     pa = arrow.pyarrow()
     places, starts, records = engine.panes(keys)
-    columns = table.select(list(spec.keys)).take(pa.array(np.frombuffer(places, dtype=np.int64)))
+    taken = pa.array(np.frombuffer(places, dtype=np.int64))
+    columns = {name: table.column(name).take(taken) for name in spec.keys}
     times = arrow.times_of(np.frombuffer(starts, dtype=np.int64), table.schema.field(spec.time).type)
     width = engine.record_words * 8
     fixed = pa.Array.from_buffers(pa.binary(width), len(records) // width, [None, pa.py_buffer(records)])
-    return columns.append_column(spec.time, times).append_column(RECORD, fixed)
+    return pa.table(columns | {spec.time: times, RECORD: fixed})

@@ -16,15 +16,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from oracles.keyed import Row
-from sash import KeyedWindows
+from sash import KeyedWindows, monoids
 from sash.errors import CorruptStateError
+from sash.keyed.spec import Spec
 from sash.spark.stream import log
 from sash.spark.stream.cache import Cache
 from sash.spark.stream.change import require_answerable
 from sash.spark.stream.log import Head
 from sash.spark.stream.packing import END
+from sash.spark.stream.query import plan_of
 from support.buckets import streams
 from support.buckets.cluster import Play
 from support.buckets.trial import (
@@ -251,6 +254,55 @@ def test_windows_that_become_smaller(batches, at, seed, lateness, deletes):
     asking = Asking(aggs=ALL, sizes=(12, 3), emit="update", lateness=lateness, every=3, ids=int, retract=deletes)
     change = Draft(at, ["n", "top"], (3,), "update")
     follow(asking, streams.identified(batches, int, deletes), [change], seed, 0)
+
+
+# --- what an adversarial reading found ------------------------------------------------------------
+
+
+def row(time: int, x: int, carried: str = "", b: float = 1.0, gone: bool = False) -> Row:
+    return {"k": "a", "t": time, "x": x, "a": 1.0, "b": b, "c": carried, "gone": gone}
+
+
+def test_ties_without_ids_all_come_again():
+    """A step that adds a row of their key and time says nothing newer of them."""
+    asking = Asking(aggs={"s": ("sum", "x")}, sizes=(12,), emit="update", lateness=6, carry=("c",))
+    changing = Changing(asking, 1, 0)
+    changing.batch([row(10, 1, "r1"), row(10, 2, "r2")])
+    changing.batch([row(11, 5, "r3")])
+    assert changing.change(replace(asking, aggs={"s": ("sum", "x"), "top": ("max", "x")}))
+    changing.batch([row(10, 0, "new")])
+    assert sorted((said["t"], said["c"], said["top_6000us"]) for said in changing.after) == [
+        *[(10, "new", 2), (10, "r1", 2), (10, "r2", 2), (11, "r3", 5)]
+    ]
+
+
+def test_results_that_could_not_be_withdrawn_are_refused():
+    """Only "update" can say that a row whose result is out was deleted."""
+    asking = Asking(aggs={"n": ("count",)}, emit="update", lateness=50, ids=int, retract=True)
+    changing = Changing(asking, 1, 0)
+    changing.batch([row(10, 1) | {"i": 1}])
+    assert not changing.change(replace(asking, emit="final"))
+    assert not changing.change(replace(asking, emit="arrival"))
+
+
+def test_blind_deletes_keep_the_way_in_which_columns_are_read():
+    """A count takes 0.0 and -0.0 for equal, and a sum does not: a delete would find another row, or none."""
+    asking = Asking(aggs={"m": ("count", "b")}, emit="update", lateness=50, retract=True)
+    changing = Changing(asking, 1, 0)
+    changing.batch([row(10, 1, b=0.0)])
+    assert not changing.change(replace(asking, aggs={"m": ("sum", "b")}))
+    assert changing.change(replace(asking, sizes=(3,)))
+
+
+def test_panes_without_keys():
+    """One bucket has all rows."""
+    spec = Spec.of(keys=[], time="t", windows=["4s"], aggs={"n": monoids.count()}, every="2s", emit="update")
+    schema = StructType([StructField("t", TimestampType())])
+    play = Play(plan_of(schema, spec, 1), seed=1, delay_ms=0, partitions=1)
+    times = pa.array([second * 10**6 for second in (100, 101, 103)], pa.timestamp("us", "UTC"))
+    play.batch(pa.table({"t": times}), 110 * 10**6)
+    said = play.batch(pa.table({"t": times[:0]}), None)
+    assert said["n_4s"].to_pylist() == [2, 3, 1]
 
 
 TESTS = (

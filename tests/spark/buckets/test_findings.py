@@ -328,7 +328,7 @@ def bucket_of(asking: Asking, *earlier: Asking, forms: tuple[int, ...] = (0,), *
 def test_rows_with_more_columns_can_be_exported():
     """The columns of the current definition are selected from them."""
     one, other = Asking(aggs=COMMUTATIVE | {"b": ("sum", "b")}), Asking(aggs=COMMUTATIVE)
-    buckets = [bucket_of(other, one, horizon=5), bucket_of(one, horizon=3)]
+    buckets = [bucket_of(other, one, forms=(0, 1), horizon=5), bucket_of(other, horizon=3)]
     current = export.require_current(buckets)
     assert current.fingerprint == other.plan().fingerprint and "b" not in current.logged
 
@@ -339,8 +339,10 @@ def test_rows_with_more_columns_can_be_exported():
         (Asking(aggs=COMMUTATIVE | {"b": ("sum", "b")}), Asking(aggs=COMMUTATIVE)),
         (Asking(aggs=COUNT, every=2, sizes=(8,)), Asking(aggs=COMMUTATIVE, every=2, sizes=(8,))),
         (Asking(aggs=COUNT, emit="update"), Asking(aggs=COUNT)),
+        (Asking(aggs=COUNT), Asking(aggs=COMMUTATIVE)),  # its results have to come again
+        (Asking(aggs=COUNT), Asking(aggs=COUNT, lateness=9)),  # it counts as due what the other waits for
     ],
-    ids=["fewer columns", "other panes", "other results"],
+    ids=["fewer columns", "other panes", "other results", "more columns", "lateness"],
 )
 def test_buckets_that_are_behind_are_refused(now, before):
     """With how many there are, and what to do."""

@@ -97,7 +97,7 @@ class Change:
             found.append(
                 'emit is "arrival", was "final": rows that are not final yet would never be emitted; use emit="update"'
             )
-        return [*found, *self._blind_deletes(), *self._too_wide(horizon)]
+        return [*found, *self._lost_deletes(), *self._blind_deletes(), *self._too_wide(horizon)]
 
     def _fixed_types(self) -> Iterator[str]:
         spec = self.plan.spec
@@ -106,16 +106,25 @@ class Change:
             if before != after:
                 yield f"column {shown(name)} is {after}, was {before}, and cannot change"
 
+    def _lost_deletes(self) -> Iterator[str]:
+        """Results of "update" may have to be withdrawn, which only "update" can say."""
+        emit, spec = self.plan.spec.emit, self.plan.spec
+        if self.old.words["emit"] != "update" or emit == "update":
+            return
+        if spec.retract is not None:
+            yield f'emit is "{emit}", was "update": deletes of rows whose results are out could not be reported'
+        elif spec.every is not None and self.old.largest > self.plan.definition.largest:
+            yield f'emit is "{emit}", was "update": boundaries that only the largest window reached would stay'
+
     def _blind_deletes(self) -> Iterator[str]:
-        """Deletes without ids compare the aggregated columns: with others they would have removed other rows."""
+        """Deletes without ids compare what the aggregates read: otherwise they would have removed other rows."""
         spec = self.plan.spec
-        if spec.retract is None or spec.id is not None:
+        if spec.retract is None or spec.id is not None or self.old.compared == self.plan.stored.compared:
             return
         before = {name for agg in self.old.aggs.values() for name in agg["columns"]}
         after = {name for agg in spec.aggs.values() for name in agg.columns}
-        if before != after:
-            names = ", ".join(sorted(before ^ after))
-            yield f"deletes without id compare the aggregated columns, and {names} would change which rows they remove"
+        names = ", ".join(sorted(before ^ after)) or "another way to read them"
+        yield f"deletes without id compare the aggregated columns, and {names} would change which rows they remove"
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
         """Yield a window whose rows have expired."""

@@ -127,10 +127,13 @@ def require_current(buckets: Iterable[BucketState]) -> StoredDefinition:
 
 
 def _is_behind(state: BucketState, current: StoredDefinition) -> bool:
-    """Return whether a bucket has records in another form, or has emitted results by other rules."""
+    """Return whether a change has not reached a bucket yet, or it has records in another form.
+
+    What a change makes due, or has to emit again, is known to the bucket's own definition only.
+    """
     own = state.definition
     written = [state.written_by(entry) for entry in state.entries.values()]
-    return own is None or own.words["emit"] != current.words["emit"] or not all(_fits(one, current) for one in written)
+    return own != current or not all(_fits(one, current) for one in written)
 
 
 def _fits(one: StoredDefinition | None, current: StoredDefinition) -> bool:

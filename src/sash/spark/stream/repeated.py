@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.inputs import arrow
@@ -57,14 +58,31 @@ class Repeated:
         return pa.table(columns, schema=self.plan.result)
 
     def _said(self, table: pa.Table, step: pa.Table) -> NDArray[np.bool_]:
-        """Return which rows the step has too, by what identifies them: by its hash first, then by the values."""
-        names = identity_of(self.plan.spec)
-        mine, theirs = (_hashes(some, names) for some in (table, step))
-        said = np.isin(mine, theirs)
-        places = np.flatnonzero(said)
-        known = set(_places(step.filter(pa.array(np.isin(theirs, mine[said]))), names))
-        said[places] = [place in known for place in _places(table.take(pa.array(places)), names)]
+        """Return which rows the step says something newer of.
+
+        Rows of one key and time without ids share their results. A step that has others has them for all of them, and
+        one that has the same only adds a row.
+        """
+        spec = self.plan.spec
+        names = identity_of(spec)
+        said = _found(table, step, names)
+        if spec.every is None and spec.id is None:
+            own = {*names, *spec.carry, *_MARKS}
+            results = [name for name in table.column_names if name not in own]
+            live = step.filter(pc.invert(step.column("deleted"))) if "deleted" in step.column_names else step
+            said &= ~_found(table, live, [*names, *results])
         return said
+
+
+def _found(table: pa.Table, other: pa.Table, names: list[str]) -> NDArray[np.bool_]:
+    """Return which rows another table has too, by the hash of some columns that identify them and then by values."""
+    keys = [name for name in names if arrow.is_bytewise(table.schema.field(name).type)]
+    mine, theirs = (_hashes(some, keys) for some in (table, other))
+    found = np.isin(mine, theirs)
+    places = np.flatnonzero(found)
+    known = set(_places(other.filter(pa.array(np.isin(theirs, mine[found]))), names))
+    found[places] = [place in known for place in _places(table.take(pa.array(places)), names)]
+    return found
 
 
 def identity_of(spec: Spec) -> list[str]:

@@ -18,6 +18,7 @@ from sash.keyed.emit import HIGHEST, LOWEST
 from sash.keyed.horizon import Grid
 from sash.keyed.panes import RECORD
 from sash.keyed.spec import Spec
+from sash.monoid import Monoid
 
 CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored or emitted
 HEADER_WORDS = 2  # of a pane's record: which parts have seen a value, and how many rows it is of
@@ -43,6 +44,7 @@ class StoredDefinition:
     panes: tuple[PaneField, ...] | None
     pane: tuple[int, int] | None  # their length and offset in ticks
     buckets: int
+    compared: tuple[str, ...] = ()  # by deletes without ids: the columns, and how they are read
 
     @classmethod
     def of(cls, spec: Spec, definition: Definition, columns: pa.Schema, logged: list[str], buckets: int) -> Self:
@@ -57,6 +59,7 @@ class StoredDefinition:
             _pane_fields(spec, definition, columns) if merges else None,
             (grid.pane, grid.pane_offset) if merges and grid is not None else None,
             buckets,
+            _compared(spec, definition),
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -70,6 +73,7 @@ class StoredDefinition:
             "panes": None if self.panes is None else [list(field) for field in self.panes],
             "pane": self.pane,
             "buckets": self.buckets,
+            "compared": list(self.compared),
         }
 
     @classmethod
@@ -85,6 +89,7 @@ class StoredDefinition:
             None if panes is None else tuple(PaneField(*field) for field in panes),
             None if pane is None else (pane[0], pane[1]),
             plain["buckets"],
+            tuple(plain["compared"]),
         )
 
     @property
@@ -149,6 +154,14 @@ def fingerprint_of(spec: Spec, schema: pa.Schema, buckets: int) -> str:
     return _hash_of(words)
 
 
+def _compared(spec: Spec, definition: Definition) -> tuple[str, ...]:
+    """Return what deletes compare: forms of a column differ in the sign of a zero."""
+    if spec.retract is None or spec.id is not None:
+        return ()
+    reads = [f"{read.where} as {read.form} {read.dtype}" for read in definition.layout.reads if definition.shown]
+    return tuple(sorted({*reads, *(f"{name} by its hash" for name in definition.compared(spec))}))
+
+
 def _pane_fields(spec: Spec, definition: Definition, columns: pa.Schema) -> tuple[PaneField, ...]:
     """Return what a record of a pane holds, in its order; each aggregate is measured in a record of its own."""
     fields = []
@@ -157,10 +170,18 @@ def _pane_fields(spec: Spec, definition: Definition, columns: pa.Schema) -> tupl
         monoid = spec.aggs[name] if name in spec.aggs else dict(spec.aggs[outer].arguments)[inner]
         alone = replace(spec, aggs={name: monoid})
         engine = Definition.of(alone, columns.empty_table()).engine(alone, remembers=False)
-        kinds = [str(columns.field(column).type) for column in monoid.columns]
+        kinds = [_kind_in_pane(columns.field(column).type, monoid) for column in monoid.columns]
         what = [None if monoid.built_in else name, serialize.monoid_to(monoid), list(monoid.columns), kinds]
         fields.append(PaneField(_hash_of(what), engine.record_words - HEADER_WORDS, len(monoid.parts)))
     return tuple(fields)
+
+
+def _kind_in_pane(kind: pa.DataType, monoid: Monoid) -> str:
+    """Return what a type is in a record: numbers of any width have the same states."""
+    numbers = all(read.form in ("number", "int", "float") for part in monoid.parts for read in part.inputs)
+    if numbers and pa.types.is_signed_integer(kind):
+        return "int"
+    return "float" if numbers and kind in (pa.float32(), pa.float64()) else str(kind)
 
 
 def _hash_of(plain: Any) -> str:
