@@ -26,11 +26,12 @@ STATE = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
 _LOOPBACK = "127.0.0.1"
+SHARED_DAEMON = "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK"
 _LOCAL = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
     # Spark sets this for some operators only; workers that differ in it could not share a daemon, nor take turns.
-    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+    SHARED_DAEMON: "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     # The default manager starts some fifty processes (readlink, chmod) per micro-batch on a local disk; this one also

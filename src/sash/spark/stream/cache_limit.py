@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from sash.spark.sessions import cores
+from sash.spark.sessions import SHARED_DAEMON, cores
 from sash.spark.stream.cache import Limit
 
 Setting = Callable[[str], str | None]
@@ -29,7 +29,7 @@ def cache_limit(setting: Setting, given: int | None) -> Limit:
 
 
 def _workers(setting: Setting) -> int | None:
-    """Return how many tasks, and so Python workers, an executor runs at once, or None if that is unknown."""
+    """Return how many Python workers of an executor may have streams in memory, or None if that is unknown."""
     master = setting("spark.master") or ""
     if master.startswith("local") and not master.startswith("local-cluster"):
         slots = cores(master)
@@ -37,7 +37,9 @@ def _workers(setting: Setting) -> int | None:
         slots = int(number)
     else:
         return None
-    return max(slots // int(setting("spark.task.cpus") or 1), 1)
+    tasks = max(slots // int(setting("spark.task.cpus") or 1), 1)
+    # Where all operators share a daemon, the worker that unpacks a task's results may have the state of the next one.
+    return 2 * tasks if setting(SHARED_DAEMON) else tasks
 
 
 def _python_bytes(setting: Setting) -> int:
