@@ -14,7 +14,6 @@ from sash.spark.stream.initial_state import (
     POSITION,
     history_schema,
     initial_state,
-    logged_schema,
     pack_export,
     pack_history,
 )
@@ -68,7 +67,7 @@ def exported(play: Play) -> pa.Table:
         for entry in head.entries
         if entry.rows
     ]
-    rows = pa.concat_tables([logged_schema(play.plan.stored).empty_table(), *tables])
+    rows = pa.concat_tables([play.plan.stored.record.empty_table(), *tables])
     watermark = play.ran_at_ms * 1000 if play.ran_at_ms > 0 else None
     horizon = play.plan.stream().horizon.advance(watermark)
     facts = {"horizon": horizon, "watermark": watermark, "emit": play.plan.spec.emit}

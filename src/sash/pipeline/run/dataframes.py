@@ -103,7 +103,7 @@ def reading_history(pipeline: Pipeline) -> Pipeline:
 
 
 def history_rows(pipeline: Pipeline, spark: SparkSession) -> DataFrame | None:
-    """Return the rows of the history that can be used, or an export as it is; None where there is no history."""
+    """Return the rows of the history that can be used, or an export as it is; None without a history."""
     if pipeline.history is None:
         return None
     past = reading_history(pipeline)

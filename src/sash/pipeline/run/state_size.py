@@ -103,7 +103,7 @@ class _Sample:
     def _measured(self, keys: int, each: int, sent: int) -> tuple[int, int]:
         """Return what the last `each` entries of each key take in memory, and in the log as one record."""
         rows, ticks = self._rows(keys, sent)
-        stream, log = self.plan.stream(), Log(_Nowhere(), Head([self.plan.stored.to_plain()]))
+        stream, log = self.plan.stream(), Log(_Nowhere(), Head([self.plan.stored_plain]))
         empty, applied = stream.nbytes, []
         for at in np.array_split(np.arange(rows.num_rows), _BATCHES):
             if len(at):

@@ -87,7 +87,7 @@ class Bucket:
 
     def _head(self) -> Head:
         data = self.store.head()
-        return Head([self.plan.stored.to_plain()]) if data is None else Head.from_bytes(data)
+        return Head([self.plan.stored_plain]) if data is None else Head.from_bytes(data)
 
     def _converted(self, table: pa.Table, definition: dict[str, Any]) -> pa.Table:
         """Return the rows of a record that an earlier definition has written."""
@@ -100,7 +100,7 @@ class Bucket:
         head = log.head
         if head.fingerprint != self.plan.fingerprint:
             return self._changed(log)
-        head.adopt(self.plan.stored.to_plain())  # its lateness may be another, or its version
+        head.adopt(self.plan.stored_plain)  # its lateness may be another, or its version
         if not head.entries:
             stream = self.plan.stream()
             if head.position:
@@ -123,7 +123,7 @@ class Bucket:
         self.counts["rebuilds"] += 1
         emptied = change.emptied(log)
         head.position = change.position(head.position)
-        head.adopt(self.plan.stored.to_plain())
+        head.adopt(self.plan.stored_plain)
         stream = self._replayed(self.plan.stream(), log, 0)
         if not head.position:
             return stream

@@ -246,7 +246,7 @@ def _replayed(plan: Plan, log: Log) -> Stream:
     def converted(table: pa.Table, definition: dict[str, Any]) -> pa.Table:
         return change_from(plan, definition).conversion(table)
 
-    head = replace(log.head, definitions=[*log.head.definitions, plan.stored.to_plain()])
+    head = replace(log.head, definitions=[*log.head.definitions, plan.stored_plain])
     stream = plan.stream()
     for table in Log(log.store, head, converted).tables(0):
         stream.replay(table)

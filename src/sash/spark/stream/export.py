@@ -21,9 +21,8 @@ from sash.spark.stream.description import rows_in
 from sash.spark.stream.findings import BucketState
 from sash.spark.stream.log import Entry, Head, table_of
 from sash.spark.stream.snapshot import Snapshot, snapshot_of
-from sash.spark.stream.stored_definition import StoredDefinition
+from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
 
-POSITION, DEFINITION = "_sash_position", "_sash_definition"
 _MILLISECOND = 1000  # in ticks
 _CHUNK = 1 << 16  # rows that go to Spark at a time
 _NEXT = "let the stream run one more micro-batch"

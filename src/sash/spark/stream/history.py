@@ -16,16 +16,15 @@ from sash.spark import schema
 from sash.spark.columns import column
 from sash.spark.retractions import MARK, with_mark
 from sash.spark.stream.initial_state import (
-    DEFINITION,
     INITIAL_STATE,
     PACKED_HISTORY,
-    POSITION,
     history_schema,
     initial_state,
     pack_export,
     pack_history,
 )
 from sash.spark.stream.plan import Plan
+from sash.spark.stream.stored_definition import DEFINITION, POSITION
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"  # in the metadata of the column that has a watermark
 

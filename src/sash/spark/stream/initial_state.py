@@ -26,10 +26,9 @@ from sash.spark.stream.log import Head, Log
 from sash.spark.stream.packing import by_bucket, chunks, readable_rows, rows_in
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.row_order import in_order
-from sash.spark.stream.stored_definition import HEADER_WORDS, StoredDefinition
+from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
 from sash.spark.stream.worker import freeze_imports
 
-POSITION, DEFINITION = "_sash_position", "_sash_definition"  # columns of an export: constant, JSON
 HEAD = -1  # in place of the number of a record
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
 
@@ -76,7 +75,7 @@ class Seam(NamedTuple):
             "shown": watermark if boundaries and not final and watermark is not None else LOWEST,
             "horizon": horizon,
         }
-        return cls(watermark, position, plan.stored.to_plain())
+        return cls(watermark, position, plan.stored_plain)
 
     @classmethod
     def exported(cls, plan: Plan, text: str) -> "Seam":
@@ -86,7 +85,7 @@ class Seam(NamedTuple):
         names = ("revision", "finished", "shown", "horizon")
         position = {"newest": None, "seq": 0} | {name: found[name] for name in names}
         same = definition["fingerprint"] == plan.fingerprint or not change_from(plan, definition).differences()
-        return cls(found["watermark"], position, plan.stored.to_plain() if same else definition)
+        return cls(found["watermark"], position, plan.stored_plain if same else definition)
 
 
 # --- rows on their way to their buckets -----------------------------------------------------------
@@ -127,7 +126,7 @@ def pack_export(plan: Plan, names: list[str], batches: Iterator[pa.RecordBatch])
         if not told:
             yield _for_every_bucket(plan, None, json.dumps({"position": position, "definition": definition}))
             told = True
-        kind = logged_schema(StoredDefinition.from_plain(definition))
+        kind = StoredDefinition.from_plain(definition).record
         yield _packed(plan, rows.select(kind.names).cast(kind))
 
 
@@ -135,13 +134,6 @@ def history_schema(plan: Plan) -> pa.Schema:
     """Return the columns that a history must have: those that are logged, or that panes are made of."""
     names = plan.schema.names if plan.merges else plan.logged
     return pa.schema([plan.schema.field(name) for name in names])
-
-
-def logged_schema(stored: StoredDefinition) -> pa.Schema:
-    """Return the columns of the records of a definition."""
-    width = 8 * (HEADER_WORDS + sum(field.words for field in stored.panes or ()))
-    record = pa.field(panes.RECORD, pa.binary(width))
-    return pa.schema([record if name == panes.RECORD else stored.columns.field(name) for name in stored.logged])
 
 
 def _packed(plan: Plan, rows: pa.Table) -> pa.RecordBatch:
@@ -179,7 +171,7 @@ def initial_state(plan: Plan, delay_ms: int, packed: pa.Table) -> pa.Table:
         schema = plan.packed if plan.merges else history_schema(plan)
     else:
         seam = Seam.exported(plan, exported)
-        schema = logged_schema(StoredDefinition.from_plain(json.loads(exported)["definition"]))
+        schema = StoredDefinition.from_plain(json.loads(exported)["definition"]).record
     rows = rows_in(schema, [data.as_buffer() for data in pc.drop_null(packed.column("data"))])
     if exported is None:
         rows = _needed(plan, seam, rows)

@@ -70,6 +70,11 @@ class Plan:
         return StoredDefinition.of(self.spec, self.definition, self.schema, self.logged, self.buckets)
 
     @cached_property
+    def stored_plain(self) -> dict[str, Any]:
+        """The same as plain data, for the heads; every micro-batch of a bucket writes it."""
+        return self.stored.to_plain()
+
+    @cached_property
     def result(self) -> pa.Schema:
         """The schema of results."""
         return result_schema(self.spec, self.definition, self.schema)

@@ -21,6 +21,7 @@ from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 
 CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored or emitted
+POSITION, DEFINITION = "_sash_position", "_sash_definition"  # columns of an export: constant, JSON
 HEADER_WORDS = 2  # of a pane's record: which parts have seen a value, and how many rows it is of
 
 

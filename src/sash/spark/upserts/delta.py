@@ -145,16 +145,16 @@ class DeltaUpsert:
         table = self._current()
         if table is None:
             return self._create(schema, query)
-        stored, queries = delta_table.definition_of(table, self.location), delta_table.queries_of(table)
-        changed = is_changed(self.definition, stored, query in queries, self.place)
+        stored, known = delta_table.definition_of(table, self.location), delta_table.queries_of(table)
+        changed = is_changed(self.definition, stored, query in known, self.place)
         added = added_columns(delta_table.columns_of(table), self._stored(schema), self.place, tells_case=False)
-        queries = [one for one in queries if one == query or not changed]
+        queries = [one for one in known if one == query or not changed]
         require_own_query(queries, query, self.definition, self.place, self.shared)
         written = is_repetition(self._last_batches(table, query), query, batch_id, self.place)
         if written and not added and not changed:
             return None
         queries += [query] if query is not None and query not in queries else []
-        if added or changed or queries != delta_table.queries_of(table):
+        if added or changed or queries != known:
             commit = _noted(query, batch_id - 1) if written else None
             self._commit(lambda: self._follow(table, added, queries, commit))
         return table
