@@ -208,13 +208,15 @@ nb::object panes_of(KeyedEngine& engine, const KeyBatch& batch) {
     return nb::make_tuple(bytes_of(places), bytes_of(times), bytes_of(records));
 }
 
-bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::handle inputs, const Anchors* questions,
+                const nb::list& rooms) {
     engine.keyed.require_current(batch.generation);
+    if (questions) engine.keyed.require_current(questions->generation);
     Bytes time_bytes(times);
     ColumnArgument columns(inputs);
-    Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
+    Rooms all(rooms, questions ? questions->items.size() : time_bytes.view().size() / sizeof(int64_t));
     nb::gil_scoped_release others;
-    return engine.keyed.roll(batch, data_of<int64_t>(time_bytes), columns.get(), all.outs);
+    return engine.keyed.roll(batch, data_of<int64_t>(time_bytes), columns.get(), questions, all.outs);
 }
 
 // --- anchors -------------------------------------------------------------------------------------
@@ -284,6 +286,30 @@ nb::object answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb:
     return spans_of(spans ? &found : nullptr);
 }
 
+// --- questions -----------------------------------------------------------------------------------
+
+Anchors asked_of(KeyedEngine& engine, nb::handle schema, nb::handle array, nb::handle times) {
+    Bytes bytes(times);
+    size_t count = bytes.view().size() / sizeof(int64_t);
+    if (array.is_none()) return engine.keyed.asked(nullptr, data_of<int64_t>(bytes), count);
+    KeyColumns keys(schema.ptr(), array.ptr());
+    return engine.keyed.asked(&keys, data_of<int64_t>(bytes), count);
+}
+
+// As `answer_anchors` does, for the rows of a range; `start` and `stop` are what results that depend on times see.
+nb::object answer_range(KeyedEngine& engine, const Anchors& anchors, int64_t from, int64_t to, int64_t start,
+                        int64_t stop, const nb::list& rooms, bool spans) {
+    engine.keyed.require_current(anchors.generation);
+    Rooms all(rooms, anchors.items.size());
+    Spans found;
+    {
+        nb::gil_scoped_release others;
+        engine.keyed.answer_range(anchors.items, from, to, {start, stop}, all.outs[0]);
+        if (spans) found = engine.keyed.range_spans(anchors.items, from, to);
+    }
+    return spans_of(spans ? &found : nullptr);
+}
+
 nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
@@ -325,7 +351,9 @@ void bind_keyed(nb::module_& m) {
              "inputs"_a, "status"_a, "identities"_a.none() = nb::none())
         .def("join", join_panes, "batch"_a, "times"_a, "records"_a, "late"_a.none(), "status"_a)
         .def("panes", panes_of, "batch"_a)
-        .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "rooms"_a)
+        .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "questions"_a.none(), "rooms"_a)
+        .def("asked", asked_of, "schema"_a.none(), "array"_a.none(), "times"_a)
+        .def("answer_range", answer_range, "anchors"_a, "first"_a, "last"_a, "start"_a, "stop"_a, "rooms"_a, "spans"_a)
         .def("arrived", arrived_in, "batch"_a, "times"_a, "status"_a)
         .def(
             "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,

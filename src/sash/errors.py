@@ -74,6 +74,10 @@ class ConcurrentUseError(SashError, RuntimeError):
     """A window was used during another call on the same window."""
 
 
+class RetentionError(SashError, ValueError):
+    """A question reaches behind the rows that are retained."""
+
+
 class InvariantError(SashError, AssertionError):
     """`check_invariants` found a broken invariant."""
 

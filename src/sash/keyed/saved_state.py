@@ -80,6 +80,13 @@ def require_position(saved: dict[str, Any]) -> None:
         raise _damaged(f"its position has the parts {sorted(saved)}")
 
 
+def dropped_of(header: dict[str, Any], least: int) -> int:
+    """Return the time up to which rows were dropped: that of the last expiry, or later where the user dropped more."""
+    dropped = header.get("dropped", least)  # states that were saved before do not have it
+    _require_integer(dropped, LOWEST, HIGHEST, "dropped")
+    return max(int(dropped), least)
+
+
 def _require_integer(value: Any, least: int, most: int, name: str) -> None:
     if not is_integer(value) or not least <= value <= most:
         raise _damaged(f"{name} is {shown(value)}")
