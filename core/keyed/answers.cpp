@@ -257,6 +257,12 @@ Spans Keyed::spans(const std::vector<Anchor>& anchors) {
                     spans.to[w * count + first + i] = static_cast<int64_t>(spans_[i].to - shifts[i]);
                 }
             }
+        } else {
+            for (size_t w = 0; w < windows; ++w) {  // nothing, but where the rows before it end: windows never go back
+                auto nothing = static_cast<int64_t>(spans.seqs.size());
+                std::fill_n(spans.from.begin() + static_cast<ptrdiff_t>(w * count + first), last - first, nothing);
+                std::fill_n(spans.to.begin() + static_cast<ptrdiff_t>(w * count + first), last - first, nothing);
+            }
         }
         first = last;
     }

@@ -186,15 +186,15 @@ def test_queries_see_what_was_accepted(steps: list[Any], emit: str, closed: str,
 
 def test_the_earliest_time_that_can_be_asked_for_can_be() -> None:
     """The message names it, and the instant before it raises."""
-    for closed, earliest in (("right", 18), ("left", 18)):
+    for closed, earliest, start in (("right", 18, 12), ("left", 18, 11)):
         kw = KeyedWindows(keys="k", time="t", windows=[4, 7], aggs=AGGS, emit="arrival", closed=closed, lateness=2)
         kw.push(events_of([("a", t, t) for t in range(21)]), watermark=0)
         kw.push(events_of([]), watermark=20)
         assert kw.query({"k": ["a"]}, at=earliest)["n_7"].to_pylist() == [7]
         with pytest.raises(RetentionError, match=f"at must be {earliest} or later, because earlier rows are dropped"):
             kw.query({"k": ["a"]}, at=earliest - 1)
-        kw.query({"k": ["a"]}, start=12, stop=20)
-        with pytest.raises(RetentionError, match="start must be 1[12] or later"):
+        kw.query({"k": ["a"]}, start=start, stop=20)
+        with pytest.raises(RetentionError, match=f"start must be {start} or later"):
             kw.query({"k": ["a"]}, start=10, stop=20)
         kw = KeyedWindows.from_bytes(kw.to_bytes())
         with pytest.raises(RetentionError):
@@ -210,7 +210,7 @@ def test_the_default_is_the_first_instant_that_sees_the_newest_row() -> None:
         assert list(kw.query({"k": ["a"]}).to_pylist()[0].values())[1:] == counts
     kw = KeyedWindows(keys="k", time="t", windows=[10, 20], aggs={"n": monoids.count()}, every=5)
     kw.push(rows)
-    assert kw.query({"k": ["a"]}).to_pylist() == [{"k": "a", "n_10": 3, "n_20": 3}]
+    assert kw.query({"k": ["a"]}).to_pylist() == [{"k": "a", "n_10": 2, "n_20": 3}]
 
 
 def test_of_panes_only_their_edges_can_be_asked_for() -> None:
