@@ -15,11 +15,6 @@ void sort_by_arrival(std::vector<Anchor>& anchors) {
     if (!std::is_sorted(anchors.begin(), anchors.end(), earlier)) std::sort(anchors.begin(), anchors.end(), earlier);
 }
 
-int64_t plus(int64_t time, int64_t size) {
-    int64_t sum;
-    return __builtin_add_overflow(time, size, &sum) ? INT64_MAX : sum;
-}
-
 int64_t minus(int64_t time, int64_t size) {
     int64_t difference;
     return __builtin_sub_overflow(time, size, &difference) ? INT64_MIN : difference;
@@ -74,7 +69,7 @@ Anchors Keyed::touched(int64_t from) {
         std::optional<RowCursor> cursor;
         for (; i < touches_.size() && touches_[i].slot == slot; ++i) {
             if (!windows_[slot].rows.size) continue;
-            int64_t time = std::max(touches_[i].time, from), until = plus(touches_[i].time, largest_);
+            int64_t time = std::max(touches_[i].time, from), until = touches_[i].until;
             if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
             cursor->seek({time, kFirstTie});
             for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
@@ -84,6 +79,11 @@ Anchors Keyed::touched(int64_t from) {
     touches_.clear();
     sort_by_arrival(anchors);
     return current(std::move(anchors));
+}
+
+void Keyed::touch(const std::vector<Anchor>& anchors, int64_t reach) {
+    for (const Anchor& anchor : anchors)
+        if (windows_[anchor.slot].rows.size) touches_.push_back({anchor.slot, anchor.time, later(anchor.time, reach)});
 }
 
 std::vector<int64_t> Keyed::gone() {
@@ -154,16 +154,16 @@ Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t*
     std::vector<Touch> touches;
     for (size_t row = 0; row < batch.slots.size(); ++row) {
         int64_t time = placed(times[row]);
-        if (!(late && late[row]) && time < until) touches.push_back({batch.slots[row], time});
+        if (!(late && late[row]) && time < until) touches.push_back({batch.slots[row], time, until});
     }
     std::sort(touches.begin(), touches.end(),
               [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
     std::vector<Anchor> anchors;
     for (const Touch& touch : touches) {
-        int64_t boundary, last = std::min(plus(touch.time, largest_), until);
+        int64_t boundary, last = std::min(later(touch.time, largest_), until);
         if (!next_boundary(touch.time, boundary)) continue;
         if (!anchors.empty() && anchors.back().slot == touch.slot && anchors.back().time >= boundary)
-            boundary = plus(anchors.back().time, frame_.every);
+            boundary = later(anchors.back().time, frame_.every);
         while (boundary <= last) {
             anchors.push_back({touch.slot, boundary, 0, 0});
             if (__builtin_add_overflow(boundary, frame_.every, &boundary)) break;
@@ -219,7 +219,7 @@ int64_t Keyed::nth_time(int64_t from, int64_t to, size_t count) {
     std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(count), times.end());
     int64_t time = times[count];
     bool first = count && *std::min_element(times.begin(), times.end()) == time;
-    return first ? plus(time, 1) : time;
+    return first ? later(time, 1) : time;
 }
 
 bool Keyed::newest(int64_t& time) const {

@@ -60,6 +60,11 @@ struct Frame {
     uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
 };
 
+inline int64_t later(int64_t time, int64_t size) {
+    int64_t sum;
+    return __builtin_add_overflow(time, size, &sum) ? INT64_MAX : sum;
+}
+
 // How far a time is past the last point of a grid; the offset is from 0 to below the step.
 inline int64_t past_on(int64_t time, int64_t step, int64_t offset) {
     int64_t past = time % step - offset;
@@ -127,6 +132,8 @@ class Keyed {
     Anchors arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const;
     Anchors between(int64_t from, int64_t to);  // rows with from <= time <= to, by time and arrival
     Anchors touched(int64_t from);              // rows from a time on that may have changed since the last call
+    // Whatever lies up to `reach` behind these anchors may have changed, by what another engine was told.
+    void touch(const std::vector<Anchor>& anchors, int64_t reach);
     // Rows that were deleted after they had been shown. Without ids, one of those that had the same key and time, and
     // none where such a row remains: it is among the touched ones, as if it had changed.
     std::vector<int64_t> gone();
@@ -147,6 +154,9 @@ class Keyed {
     // How anchors have changed, whose results are in `outs`: boundaries since they were watched, rows since they were
     // last asked about. `extra` is a hash of what Python found for each anchor, or null.
     std::vector<uint8_t> changed(const Anchors& anchors, const std::vector<RecordOutput>& outs, const int64_t* extra);
+    // What anchors show, hashed; 0: an empty window of a boundary.
+    std::vector<int64_t> marks_of(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
+                                  const int64_t* extra) const;
 
     // --- answers (keyed/answers.cpp) --------------------------------------------------------------------
 
@@ -181,9 +191,9 @@ class Keyed {
         bool live = false;
     };
     static_assert(sizeof(KeyWindow) == 64);
-    struct Touch {
+    struct Touch {  // rows of a key whose results may have changed: with time <= their time <= until
         uint32_t slot;
-        int64_t time;
+        int64_t time, until;
     };
     struct Gone {
         uint32_t slot;
@@ -281,9 +291,6 @@ class Keyed {
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
     bool is_empty(const Anchor& boundary) const;
-    // What anchors show, hashed; 0: an empty window.
-    std::vector<int64_t> marks_of(const std::vector<Anchor>& anchors, const std::vector<RecordOutput>& outs,
-                                  const int64_t* extra) const;
     std::vector<int64_t> marks_now(const std::vector<Anchor>& anchors);
     void compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
     Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_, nullptr}; }

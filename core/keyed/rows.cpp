@@ -58,7 +58,7 @@ void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t 
 void Keyed::entered(uint32_t slot, int64_t time, bool may_be_oldest) {
     newest_ = rows_ || awaited_ ? std::max(newest_, time) : time;
     ++rows_;
-    if (frame_.remembers) touches_.push_back({slot, time});
+    if (frame_.remembers) touches_.push_back({slot, time, later(time, largest_)});
     if (may_be_oldest) expiring_.lower(slot, time);
     if (!showing_.started() || showing_.has(slot, time)) return;
     int64_t boundary = time;
@@ -319,7 +319,7 @@ void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path, bool 
     int64_t seq = RowShape::seq_of(held), time = held[RowShape::kTime];
     bool shown = frame_.remembers && held[RowShape::kMark];
     if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
-    if (frame_.remembers) touches_.push_back({slot, time});
+    if (frame_.remembers) touches_.push_back({slot, time, later(time, largest_)});
     if (shown) gone_.push_back({slot, time, seq, ids});
     tree.evict_at(path);
     --rows_;

@@ -310,6 +310,12 @@ nb::object answer_range(KeyedEngine& engine, const Anchors& anchors, int64_t fro
     return spans_of(spans ? &found : nullptr);
 }
 
+nb::object marks_of(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
+    engine.keyed.require_current(anchors.generation);
+    Rooms all(rooms, anchors.items.size());
+    return bytes_of(engine.keyed.marks_of(anchors.items, all.outs, Optional<int64_t>(extra).get()));
+}
+
 nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
@@ -360,11 +366,19 @@ void bind_keyed(nb::module_& m) {
             "stop"_a)
         .def(
             "touched", [](KeyedEngine& e, int64_t from) { return e.keyed.touched(from); }, "start"_a)
+        .def(
+            "touch",
+            [](KeyedEngine& e, const Anchors& anchors, int64_t reach) {
+                e.keyed.require_current(anchors.generation);
+                e.keyed.touch(anchors.items, reach);
+            },
+            "anchors"_a, "reach"_a)
         .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
         .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
         .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a, "spans"_a)
         .def("keys", keys_of, "anchors"_a, "widths"_a)
         .def("answer", answer_anchors, "anchors"_a, "rooms"_a, "spans"_a)
+        .def("marks", marks_of, "anchors"_a, "rooms"_a, "extra"_a.none())
         .def("changed", changed_anchors, "anchors"_a, "rooms"_a, "extra"_a.none())
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,

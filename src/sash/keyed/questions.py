@@ -63,7 +63,7 @@ def instants_in(
     pa = arrow.pyarrow()
     if pa.types.is_null(own):
         return np.zeros(table.num_rows, dtype=np.int64), np.ones(table.num_rows, dtype=bool)
-    _require_alike(own, kind, name)
+    require_alike(own, kind, name)
     ticks, nulls = arrow.ticks(table, name)
     if not pa.types.is_timestamp(kind) or own.unit == kind.unit:
         return ticks, nulls
@@ -83,7 +83,8 @@ def instants_in(
     return ticks * more, nulls
 
 
-def _require_alike(own: "pa.DataType", kind: "pa.DataType", name: str) -> None:
+def require_alike(own: "pa.DataType", kind: "pa.DataType", name: str) -> None:
+    """Raise unless instants of one type can be compared with those of another."""
     is_a = arrow.pyarrow().types
     if is_a.is_timestamp(kind):
         alike = is_a.is_timestamp(own) and (own.tz is None) == (kind.tz is None)

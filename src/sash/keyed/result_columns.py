@@ -56,6 +56,13 @@ def result_names(definition: Definition, spec: Spec) -> list[str]:
     return names + (["late"] if spec.late == "emit" else [])
 
 
+def question_names(definition: Definition, spec: Spec) -> list[str]:
+    """Return the names of all columns that answers add to questions."""
+    names = [f"{agg}_{size}" for agg in definition.names for size, _ in definition.windows]
+    names += ["revision", "deleted"] if spec.emit == "update" else []
+    return names + (["late"] if spec.late == "emit" else [])
+
+
 def require_unlike(names: list[str]) -> None:
     """Raise if two columns of the results have the same name."""
     for i, name in enumerate(names):

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from sash import durations
 from sash.inputs import arrow
 from sash.keyed.definition import Definition
-from sash.keyed.result_columns import event_columns, own_columns, require_new, require_unlike, result_names
+from sash.keyed.result_columns import (
+    event_columns,
+    own_columns,
+    question_names,
+    require_new,
+    require_unlike,
+    result_names,
+)
 from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
@@ -43,6 +50,18 @@ def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "p
     carried = [schema.field(name) for name in own_columns(spec)]
     require_unlike([field.name for field in carried + added])
     return pa.schema(carried + added)
+
+
+def answer_schema(spec: Spec, definition: Definition, questions: "pa.Schema") -> "pa.Schema":
+    """Return the schema of the answers to questions with this schema, which come in a stream."""
+    pa = arrow.pyarrow()
+    require_new(questions.names, question_names(definition, spec))
+    added = _aggregate_fields(spec, definition)
+    if spec.emit == "update":
+        added += [pa.field("revision", pa.int64()), pa.field("deleted", pa.bool_())]
+    if spec.late == "emit":
+        added.append(pa.field("late", pa.bool_()))
+    return pa.schema([*questions, *added])
 
 
 def require_readable(spec: Spec, definition: Definition, schema: "pa.Schema") -> None:

@@ -20,8 +20,10 @@ from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
+from sash.keyed.emit_questions import QuestionArrival, QuestionFinal, QuestionUpdate
 from sash.keyed.horizon import Grid, Horizon
 from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status
+from sash.keyed.question_columns import ASKED, QuestionColumns
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 COUNTS = (
     *("rows_in", "bad_times", "bad_ids", "late", "repeated", "unmatched", "emitted", "revised", "deleted"),
-    *("overflows", "failures"),
+    *("overflows", "failures", "questions", "late_questions", "repeated_questions"),
 )
 _EMITTERS: dict[tuple[bool, str], type[Any]] = {
     (False, "arrival"): EventArrival,
@@ -53,6 +55,9 @@ class Step(NamedTuple):
     counts: Counter[str]
 
 
+_QUESTIONS: dict[str, type[Any]] = {"arrival": QuestionArrival, "final": QuestionFinal, "update": QuestionUpdate}
+
+
 @dataclass
 class Stream:
     """A running stream."""
@@ -67,14 +72,23 @@ class Stream:
     position: Position
     time_type: "pa.DataType"
     dropped: int = LOWEST  # rows at or before this time are no longer there
+    asking: QuestionColumns | None = None  # questions come beside the events, and only they have results
     chained: bool = False  # rows come when the watermark passes them, so those of a step are judged by the one before
 
     @classmethod
-    def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False, chained: bool = False) -> "Stream":
+    def of(
+        cls,
+        spec: Spec,
+        table: "pa.Table",
+        *,
+        panes: bool = False,
+        asking: QuestionColumns | None = None,
+        chained: bool = False,
+    ) -> "Stream":
         """Start a stream for batches with the columns of this table; with `panes`, for batches of its panes."""
         _require_columns(spec, table)
         definition = Definition.of(spec, table)
-        emits = _EMITTERS[spec.every is not None, spec.emit]
+        emits = _EMITTERS[spec.every is not None, spec.emit] if asking is None else _QUESTIONS[spec.emit]
         named = spec.id is not None and arrow.ids_are_named(table.schema.field(spec.id).type)
         engine = definition.engine(spec, remembers=emits.remembers, named=named)
         lateness = 0
@@ -86,8 +100,10 @@ class Stream:
         intake = (PaneIntake if panes else RowIntake)(spec, definition, engine, table.schema)
         context = Context(spec, definition, engine, horizon, retained, position, intake.schema)
         time_type = table.schema.field(spec.time).type
-        emitter = emits(context)
-        return cls(spec, definition, engine, intake, emitter, horizon, retained, position, time_type, chained=chained)
+        emitter = emits(context) if asking is None else emits(context, asking)
+        made = cls(spec, definition, engine, intake, emitter, horizon, retained, position, time_type)
+        made.asking, made.chained = asking, chained
+        return made
 
     @property
     def schema(self) -> "pa.Schema":
@@ -100,8 +116,8 @@ class Stream:
         """Apply a batch and return what is due; the default watermark is the newest time seen before it."""
         return self.step(table, self.position.newest if watermark is None else self.ticks(watermark))
 
-    def step(self, table: "pa.Table", watermark: int | None) -> Step:
-        """Apply a batch and return what is due at a watermark in ticks."""
+    def step(self, table: "pa.Table", watermark: int | None, questions: "pa.Table | None" = None) -> Step:
+        """Apply a batch, with the questions that came with it, and return what is due at a watermark in ticks."""
         batch = self.intake.read(table)
         before, horizon = self.horizon.at, self.horizon.advance(watermark)
         horizon = before if self.chained else horizon
@@ -115,12 +131,23 @@ class Stream:
         status, counts = self.intake.apply(keys, batch, late)
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
         self.position.revision += 1
+        asked = None
+        if self.asking is not None:
+            asked, more = self._asker.ask(self.asking.schema.empty_table() if questions is None else questions, horizon)
+            counts += more
         emission = self.emitter.due(keys, batch, status, watched)
         self.position.seq += len(batch.times)
         self.expire()
         applied = _made_a_difference(status)
         rows = batch.table if applied.all() else batch.table.filter(arrow.pyarrow().array(applied))
+        if self.asking is not None and asked is not None:
+            rows = self.asking.stored(rows, asked)
         return Step(emission.rows, rows, batch.counts + counts + emission.counts)
+
+    @property
+    def _asker(self) -> "QuestionArrival | QuestionFinal | QuestionUpdate":
+        assert isinstance(self.emitter, (QuestionArrival, QuestionFinal, QuestionUpdate))
+        return self.emitter
 
     def _keys(self, batch: Batch) -> "_core.KeyBatch":
         """Find the keys of a batch, which is the next one of the stream."""
@@ -137,6 +164,8 @@ class Stream:
         bound = self.retained_after(self.horizon.at)
         if self.horizon.at is not None:
             self._drop(bound, max(self.emitter.late_before(self.horizon.at), LOWEST))
+            if self.asking is not None:
+                self._asker.forget(self.horizon.at)
 
     def retained_after(self, horizon: int | None) -> int:
         """Return the time at or before which no row is needed once the horizon is there."""
@@ -228,11 +257,24 @@ class Stream:
 
     def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
         """Apply rows of the past, of which nothing is late or emitted, and return which of them made a difference."""
+        if self.asking is None:
+            return self._replay(table)
+        events, questions = self.asking.apart(table)
+        mattered = self._replay(events)
+        if not questions.num_rows:
+            return mattered
+        both = np.asarray(table.column(ASKED).is_valid(), dtype=bool)
+        both[both], both[~both] = self._asker.remember(questions), mattered
+        return both
+
+    def _replay(self, table: "pa.Table") -> NDArray[np.bool_]:
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
         self.retained.add(batch.table, self.position.seq, status == INSERTED, batch.times)
         self.position.seq += len(batch.times)
+        if self.asking is not None:
+            self._asker.replayed(batch.table.select(list(self.spec.keys)), batch.times)
         return _made_a_difference(status)
 
     def resume(self, saved: dict[str, Any]) -> None:
@@ -250,12 +292,18 @@ class Stream:
     @property
     def nbytes(self) -> int:
         """Approximate memory in bytes: what is allocated, and a quarter more of Arrow's, which its pool wastes."""
-        return int(self.engine.live_bytes + self.retained.nbytes * 5 // 4)
+        waiting = 0 if self.asking is None or self._asker.pending is None else self._asker.pending.nbytes
+        return int(self.engine.live_bytes + self.retained.nbytes * 5 // 4) + waiting
 
     def due_at(self) -> int | None:
-        """Return the watermark at which there is something to do without new rows: to emit, or to drop what is left."""
+        """Return the watermark at which there is something to do without new rows: to emit, or to drop what is left.
+
+        With emit="update" a row that was deleted may return, revised, so the newest time seen counts.
+        """
         stored, watermark = self.engine.newest, self.horizon.watermark
-        newest = self.position.newest if self.spec.emit == "update" else stored  # a deleted row may return, revised
+        if self.asking is not None and self._asker.pending is not None:
+            stored = _latest(stored, self._asker.pending.newest)
+        newest = _latest(stored, self.position.newest) if self.spec.emit == "update" else stored
         if newest is None:
             return None
         clean_at = newest + self.definition.largest + self.horizon.lateness + 1 + self.emitter.reach
@@ -294,6 +342,10 @@ class Stream:
             return str(ticks)
         pa = arrow.pyarrow()
         return str(arrow.times_of(np.array([ticks]), self.time_type).cast(pa.string())[0].as_py())
+
+
+def _latest(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)
 
 
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.compatibility import require_compatible
 from sash.spark.stream.history import require_history
 from sash.spark.stream.query import plan_of, roll_stream
+from sash.spark.stream.questions import Questions
 
 
 def rolling(
@@ -38,6 +39,9 @@ def rolling(
     cache_bytes: int | None = None,
     history: DataFrame | None = None,
     checkpoint: str | None = None,
+    at: DataFrame | None = None,
+    at_time: str | None = None,
+    at_id: str | None = None,
 ) -> DataFrame:
     """Return the DataFrame with a column for each aggregate and window; arguments and results are as in `sash.rolling`.
 
@@ -73,9 +77,10 @@ def rolling(
     )  # fmt: skip
     if not df.isStreaming:
         return roll_batch(df, spec)
+    questions = None if at is None else Questions(at, at_time or spec.time, at_id)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
     if checkpoint is not None:
         marked, own = with_mark(df, spec)
-        require_compatible(df.sparkSession, checkpoint, plan_of(marked.schema, own, buckets))
-    return roll_stream(df, spec, buckets, history, cache_limit=limit)
+        require_compatible(df.sparkSession, checkpoint, plan_of(marked.schema, own, buckets, questions))
+    return roll_stream(df, spec, buckets, history, questions, cache_limit=limit)

@@ -18,12 +18,13 @@ import pyarrow as pa
 from sash.spark.stream.bucket import GAUGES, Bucket, Outcome
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.cache import Cache
-from sash.spark.stream.packing import pack, result_bytes, unpack, unpack_rows
+from sash.spark.stream.packing import pack, result_bytes, unpack, unpack_step
 from sash.spark.stream.plan import Plan
 from support.buckets.memory import MemoryStore
 
 POINTS = ("step", "written", "saved", "downstream")  # where a task can fail: the last is after its last bucket
-Packed = dict[int, list[bytes]]  # by bucket, what came for it from map tasks
+Came = list[tuple[bool, bytes]]  # rows, and whether they are questions
+Packed = dict[int, Came]  # by bucket, what came for it from map tasks
 
 
 class Failed(Exception):
@@ -79,10 +80,10 @@ class Cluster:
         timers = [(bucket, timer) for bucket in buckets for timer in sorted(self.stores[bucket].now.timers)]
         return [(bucket, timer) for bucket, timer in timers if timer <= self.watermark_ms]
 
-    def _run(self, bucket: int, worker: int, packed: list[bytes] | None, timer: int | None = None) -> Outcome:
+    def _run(self, bucket: int, worker: int, packed: Came | None, timer: int | None = None) -> Outcome:
         store = self.stores[bucket]
-        rows = None if packed is None else unpack_rows(self.plan, packed)
-        outcome = Bucket(self.plan, store, self.caches[worker], ("query", bucket)).run(rows, self.watermark_ms)
+        step = None if packed is None else unpack_step(self.plan, packed)
+        outcome = Bucket(self.plan, store, self.caches[worker], ("query", bucket)).run(step, self.watermark_ms)
         store.now.timers -= {timer, outcome.old_timer}
         store.now.timers |= set() if outcome.timer is None else {outcome.timer}
         assert len(store.now.timers) <= 1
@@ -197,6 +198,7 @@ def packed_of(maps: Iterable[list[pa.RecordBatch]]) -> Packed:
     """Return the packed rows of map tasks by bucket, in the order of the tasks."""
     packed: Packed = {}
     for batch in (batch for part in maps for batch in part):
-        for bucket, data in zip(batch.column("bucket").to_pylist(), batch.column("data").to_pylist(), strict=True):
-            packed.setdefault(bucket, []).append(data)
+        columns = [batch.column(name).to_pylist() for name in ("bucket", "asked", "data")]
+        for bucket, asked, data in zip(*columns, strict=True):
+            packed.setdefault(bucket, []).append((asked, data))
     return packed

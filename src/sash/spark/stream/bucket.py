@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.question_columns import is_own
 from sash.keyed.stream import COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
 from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
+from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
 from sash.spark.stream.row_order import Hashes, in_order
@@ -48,34 +50,35 @@ class Bucket:
         self.counts = dict.fromkeys(COUNTERS, 0)
         self._repeated: Repeated | None = None  # what a changed definition says of what was emitted before
 
-    def run(self, rows: pa.Table | None, watermark_ms: int, most: int = RESULT_BYTES) -> Outcome:
-        """Process rows, or None if a timer fired, and return what is due at a watermark; 0 means none yet.
+    def run(self, step: Arrived | None, watermark_ms: int, most: int = RESULT_BYTES) -> Outcome:
+        """Process what came, or None if a timer fired, and return what is due at a watermark; 0 means none yet.
 
         Of what is due without the rows, about `most` bytes are returned; the rest follows when the watermark advances.
         No rows, where only counts of bad ones came, are nothing to run for: other attempts may send those elsewhere.
         """
-        if rows is not None and not rows.num_rows:
+        if step is not None and step.is_empty:
             return Outcome(self.plan.result.empty_table(), self.counts, None, None)
         head = self._head()
         log = Log(self.store, head, self._converted)
         stream = self._stream(log)
         watermark = watermark_ms * _MILLISECOND if watermark_ms > 0 else None
-        if rows is None:
+        if step is None:
             self.counts["timers"] += 1
-            rows = stream.schema.empty_table()
-        rows, hashes = self._in_order(stream, rows)
+            step = Arrived(stream.schema.empty_table())
+        rows, hashes = self._in_order(stream, step.rows)
+        questions, own = self._questions_in_order(step.questions)
         self.plan.probe("step", self.key, self.counts)
-        step = stream.step(rows, None if watermark is None else stream.reachable(watermark, most))
-        results = step.results
+        done = stream.step(rows, None if watermark is None else stream.reachable(watermark, most), questions)
+        results = done.results
         if self._repeated is not None:
             results, counts = self._repeated.added_to(results, stream.position.revision)
-            step.counts.update(counts)
+            done.counts.update(counts)
         old_timer, timer = head.timer, self._timer(stream, watermark_ms)
         head.timer = timer
         head.position = stream.saved_position() | {"seq": 0}  # which is that of a process
-        head.advance(hashes.tobytes())
-        self._save(log, stream, step.applied)
-        self._count(log, stream, step)
+        head.advance(hashes.tobytes() + own)
+        self._save(log, stream, done.applied)
+        self._count(log, stream, done)
         self.plan.probe("saved", self.key, self.counts)
         return Outcome(results, self.counts, timer, old_timer)
 
@@ -84,6 +87,14 @@ class Bucket:
         if rows.num_rows:
             rows = self._merge_panes(stream, rows)
         return in_order(rows, arrow.ticks(rows, self.plan.spec.time)[0])
+
+    def _questions_in_order(self, questions: pa.Table | None) -> tuple[pa.Table | None, bytes]:
+        """Return questions in an order of their own too, and the hashes of those that there are."""
+        asking = self.plan.asking
+        if asking is None or questions is None or not questions.num_rows:
+            return questions, b""
+        questions, hashes = in_order(questions, arrow.ticks(questions, asking.time)[0])
+        return questions, b"?" + hashes.tobytes()
 
     def _head(self) -> Head:
         data = self.store.head()
@@ -165,7 +176,8 @@ class Bucket:
             self.store.save_head(log.head.to_bytes())
             return
         times, _ = arrow.ticks(mattered, self.plan.spec.time)
-        log.append(mattered.select(self.plan.logged), times)
+        names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name))]
+        log.append(mattered.select(names), times)
         self.plan.probe("written", self.key, self.counts)
         bound = stream.retained_after(stream.horizon.at)
         log.drop_expired(bound)

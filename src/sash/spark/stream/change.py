@@ -48,7 +48,7 @@ class Change:
         found = [text for _, text in self._words((*FIXED, *FREE))]
         if new.buckets != self.old.buckets:
             found.append(f"buckets is {new.buckets}, was {self.old.buckets}")
-        return [*found, *self._aggregates(), *self._types()]
+        return [*found, *self._questions(), *self._aggregates(), *self._types()]
 
     def _words(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Yield the arguments that differ, each with a clause; durations differ by their length."""
@@ -90,7 +90,7 @@ class Change:
                 f"buckets is {new.buckets}, was {self.old.buckets}, and cannot change in place; "
                 "export the rows and start again with history="
             )
-        found += self._fixed_types()
+        found += [*self._fixed_types(), *self._questions()]
         if found:
             return found
         if new.words["emit"] == "arrival" and self.old.words["emit"] == "final":
@@ -105,6 +105,16 @@ class Change:
             before, after = self.old.kind_of(name), self.plan.schema.field(name).type
             if before != after:
                 yield f"column {shown(name)} is {after}, was {before}, and cannot change"
+
+    def _questions(self) -> Iterator[str]:
+        """Results are for questions, or for rows; those that wait have the columns that they came with."""
+        new, old = self.plan.stored.asking, self.old.asking
+        if (new is None) != (old is None):
+            yield f"at is {'passed' if new else 'left out'}, was {'passed' if old else 'left out'}, and cannot change"
+        elif new is not None and old is not None:
+            columns = [[(field.name, str(field.type)) for field in one.columns] for one in (new, old)]
+            if new[1:] != old[1:] or columns[0] != columns[1]:
+                yield "at has other columns, and cannot change"
 
     def _lost_deletes(self) -> Iterator[str]:
         """Results of "update" may have to be withdrawn, which only "update" can say."""

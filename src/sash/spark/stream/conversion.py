@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sash.errors import shown
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.question_columns import is_own
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.stored_definition import HEADER_WORDS, StoredDefinition
 
@@ -39,7 +40,9 @@ class Conversion:
         if self.old.panes is not None:
             return self._panes(table)
         wanted = self.plan.stored.logged if not self.plan.merges else self._read_by_panes
-        rows = table.select(list(wanted)).cast(pa.schema([self.plan.schema.field(name) for name in wanted]))
+        asked = [name for name in table.column_names if is_own(name)]
+        fields = [self.plan.schema.field(name) for name in wanted]
+        rows = table.select([*wanted, *asked]).cast(pa.schema([*fields, *(table.field(name) for name in asked)]))
         return panes.partials_of(self.plan.definition, self.plan.spec, rows) if self.plan.merges else rows
 
     # --- rows -------------------------------------------------------------------------------------

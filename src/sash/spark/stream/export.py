@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from sash.errors import ArgumentError, CorruptStateError, shown
 from sash.inputs import arrow
 from sash.keyed.panes import RECORD
+from sash.keyed.question_columns import events_in
 from sash.locations import Location, location
 from sash.spark.stream.checkpoint_files import file_names
 from sash.spark.stream.definitions import current_of, watermark_of
@@ -186,7 +187,7 @@ def position_of(heads: Iterable[Head], current: StoredDefinition, watermark_ms: 
 
 def exported_rows(current: StoredDefinition, bound: int, entry: Entry, data: bytes) -> pa.Table:
     """Return the rows of a record that are retained, in the form of the current definition."""
-    table = table_of(data, entry).select(list(current.logged))
+    table = events_in(table_of(data, entry)).select(list(current.logged))
     times, _ = arrow.ticks(table, current.words["time"])
     keep = times > bound
     return table if keep.all() else table.filter(pa.array(keep))

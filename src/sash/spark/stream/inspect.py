@@ -53,7 +53,9 @@ def _rows(snapshot: Snapshot) -> pa.Table:
         if (bucket, seq) in live:
             part = table_of(bytes(data), live[bucket, seq])
             parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
-    return pa.concat_tables(parts) if parts else pa.table({"bucket": pa.array([], pa.int32())})
+    return (
+        pa.concat_tables(parts, promote_options="default") if parts else pa.table({"bucket": pa.array([], pa.int32())})
+    )
 
 
 _BUCKETS = pa.schema(

@@ -248,7 +248,8 @@ class Log:
         if len(both) < 2:  # nothing to rewrite: the rows stay where they are
             merged = both[0] if both else older
         else:
-            table = merge(pa.concat_tables([self._table(older), self._table(newer)]))
+            # Only records with questions have columns for them.
+            table = merge(pa.concat_tables([self._table(older), self._table(newer)], promote_options="default"))
             self.store.remove(newer.seq)
             size = self._write(older.seq, newer.nonce, table)
             self.merged += size

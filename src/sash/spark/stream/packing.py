@@ -5,7 +5,7 @@ has. Rows that are combined into panes are combined before the shuffle.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,24 +23,43 @@ from sash.spark.stream.worker import freeze_imports
 PACKED = spark.StructType(
     [
         spark.StructField("bucket", spark.IntegerType()),
+        spark.StructField("asked", spark.BooleanType()),
         spark.StructField("bad_times", spark.LongType()),
         spark.StructField("bad_ids", spark.LongType()),
         spark.StructField("data", spark.BinaryType()),
     ]
 )
 _ARROW = pa.schema(
-    [("bucket", pa.int32()), ("bad_times", pa.int64()), ("bad_ids", pa.int64()), ("data", pa.large_binary())]
+    [
+        ("bucket", pa.int32()),
+        ("asked", pa.bool_()),
+        ("bad_times", pa.int64()),
+        ("bad_ids", pa.int64()),
+        ("data", pa.large_binary()),
+    ]
 )
 END = 253_370_764_800_000_000  # the year 9999 in microseconds: rows from then on have no usable time
 _CHUNK_ROWS, _CHUNK_BYTES = 1 << 17, 1 << 26  # that are packed at a time
 
 
-def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield a packed row for each bucket that rows belong to."""
+class Arrived(NamedTuple):
+    """What came for a bucket in a micro-batch."""
+
+    rows: pa.Table
+    questions: pa.Table | None = None  # None: the stream has none
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came that can be read."""
+        return not self.rows.num_rows and (self.questions is None or not self.questions.num_rows)
+
+
+def pack(plan: Plan, batches: Iterator[pa.RecordBatch], *, asked: bool = False) -> Iterator[pa.RecordBatch]:
+    """Yield a packed row for each bucket that events, or questions, belong to."""
     freeze_imports()
     plan = process_plan(plan)
-    for table in chunks(plan.schema, batches):
-        readable, bad_times, bad_ids = readable_rows(plan, table)
+    for table in chunks(plan.asking.schema if asked and plan.asking else plan.schema, batches):
+        readable, bad_times, bad_ids = readable_questions(plan, table) if asked else readable_rows(plan, table)
         rows = partials_of(plan.definition, plan.spec, readable) if plan.merges else readable
         packed = list(by_bucket(plan, rows))
         if not packed and (bad_times or bad_ids):
@@ -50,6 +69,7 @@ def pack(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([labels(plan.buckets)[bucket] for bucket, _ in packed], pa.int32()),
+                    pa.array([asked] * len(packed)),
                     pa.array(np.where(first, bad_times, 0)),
                     pa.array(np.where(first, bad_ids, 0)),
                     pa.array([data for _, data in packed], pa.large_binary()),
@@ -87,7 +107,7 @@ def readable_rows(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
     """Return the rows with a usable time and a required id, and the numbers of rows without; markers do not count."""
     ticks, bad = arrow.ticks(table, plan.spec.time)
     bad = (np.zeros(len(ticks), dtype=bool) if bad is None else bad) | (ticks >= END)
-    markers = _markers(plan, table, ticks)
+    markers = _markers(table, plan.spec.time, ticks)
     no_id = np.zeros(len(ticks), dtype=bool)
     if plan.spec.id is not None:
         no_id = np.asarray(table.column(plan.spec.id).is_null(), dtype=bool) & ~bad
@@ -96,11 +116,25 @@ def readable_rows(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
     return readable, int((bad & ~markers).sum()), int(no_id.sum())
 
 
-def _markers(plan: Plan, table: pa.Table, ticks: NDArray[np.int64]) -> NDArray[np.bool_]:
+def readable_questions(plan: Plan, table: pa.Table) -> tuple[pa.Table, int, int]:
+    """Return the questions that can be asked, and how many lie too far ahead or lack an id; null times have answers."""
+    assert plan.asking is not None
+    ticks, _ = arrow.ticks(table, plan.asking.time)
+    bad = ticks >= END
+    markers = _markers(table, plan.asking.time, ticks)
+    no_id = np.zeros(len(ticks), dtype=bool)
+    if plan.asking.id is not None:
+        no_id = np.asarray(table.column(plan.asking.id).is_null(), dtype=bool) & ~bad
+    drop = bad | no_id
+    readable = table.filter(pa.array(~drop)) if drop.any() else table
+    return readable, int((bad & ~markers).sum()), int(no_id.sum())
+
+
+def _markers(table: pa.Table, time: str, ticks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which rows only advance the watermark, to end a stream: of the year 9999, and nothing but a time."""
     markers = ticks >= END
     for name in table.column_names if markers.any() else ():
-        if name not in (plan.spec.time, MARK):  # a condition for deletes is false where its columns are null
+        if name not in (time, MARK):  # a condition for deletes is false where its columns are null
             markers = markers & np.asarray(table.column(name).is_null(), dtype=bool)
     return markers
 
@@ -122,6 +156,14 @@ def by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
 def unpack_rows(plan: Plan, packed: list[bytes]) -> pa.Table:
     """Return the rows of a bucket from their packed bytes."""
     return rows_in(plan.packed, packed)
+
+
+def unpack_step(plan: Plan, packed: list[tuple[bool, bytes]]) -> Arrived:
+    """Return the rows of a bucket, and its questions, from their packed bytes."""
+    rows = unpack_rows(plan, [data for asked, data in packed if not asked])
+    if plan.asking is None:
+        return Arrived(rows)
+    return Arrived(rows, rows_in(plan.asking.schema, [data for asked, data in packed if asked]))
 
 
 def rows_in(schema: pa.Schema, packed: list[Any]) -> pa.Table:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from sash.keyed.definition import Definition
 from sash.keyed.panes import RECORD
-from sash.keyed.result_schema import result_schema
+from sash.keyed.question_columns import QuestionColumns
+from sash.keyed.result_schema import answer_schema, result_schema
 from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
 from sash.spark.stream.cache import DEFAULT, Limit
@@ -35,12 +36,13 @@ class Plan:
     checked: bool = True  # whether nonces are compared; only a test that they are needed turns this off
     cache_limit: Limit = DEFAULT  # of buckets in memory
     chained: bool = False  # the rows come from another stateful operator
+    asking: QuestionColumns | None = None  # of questions that come beside the events
     protected: int = 8  # newest records that are never merged, so that a worker that is behind can catch up
     probe: Probe = _no_probe  # called at each step of a bucket; tests inject failures there
     fingerprint: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", fingerprint_of(self.spec, self.schema, self.buckets))
+        object.__setattr__(self, "fingerprint", fingerprint_of(self.spec, self.schema, self.buckets, self.asking))
 
     @cached_property
     def definition(self) -> Definition:
@@ -59,7 +61,7 @@ class Plan:
 
     @cached_property
     def logged(self) -> list[str]:
-        """The columns that are stored in the state."""
+        """The columns of rows that are stored in the state; questions that are have some more."""
         if self.merges:
             return [*self.spec.keys, self.spec.time, RECORD]
         return list(self.stream().schema.names)
@@ -67,7 +69,7 @@ class Plan:
     @cached_property
     def stored(self) -> StoredDefinition:
         """The definition as it is stored with the state."""
-        return StoredDefinition.of(self.spec, self.definition, self.schema, self.logged, self.buckets)
+        return StoredDefinition.of(self.spec, self.definition, self.schema, self.logged, self.buckets, self.asking)
 
     @cached_property
     def stored_plain(self) -> dict[str, Any]:
@@ -77,11 +79,14 @@ class Plan:
     @cached_property
     def result(self) -> pa.Schema:
         """The schema of results."""
+        if self.asking is not None:
+            return answer_schema(self.spec, self.definition, self.asking.schema)
         return result_schema(self.spec, self.definition, self.schema)
 
     def stream(self) -> Stream:
         """Start a stream."""
-        return Stream.of(self.spec, self.schema.empty_table(), panes=self.merges, chained=self.chained)
+        rows = self.schema.empty_table()
+        return Stream.of(self.spec, rows, panes=self.merges, asking=self.asking, chained=self.chained)
 
 
 _PLANS: dict[tuple[Any, ...], Plan] = {}

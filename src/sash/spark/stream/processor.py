@@ -19,7 +19,7 @@ from sash.spark.stream import cache
 from sash.spark.stream.bucket import COUNTERS, RESULT_BYTES, Bucket, Outcome
 from sash.spark.stream.initial_state import HEAD
 from sash.spark.stream.log import Head
-from sash.spark.stream.packing import result_bytes, unpack_rows
+from sash.spark.stream.packing import result_bytes, unpack_step
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.worker import freeze_imports
 
@@ -84,8 +84,8 @@ class Processor(StatefulProcessor):
             bad = sum(row[name] for row in packed)
             bucket.counts[name] += bad
             bucket.counts["rows_in"] += bad
-        table = unpack_rows(self.plan, [bytes(row["data"]) for row in packed])
-        return self._emit(bucket.run(table, timerValues.getCurrentWatermarkInMs(), RESULT_BYTES))
+        step = unpack_step(self.plan, [(row["asked"], bytes(row["data"])) for row in packed])
+        return self._emit(bucket.run(step, timerValues.getCurrentWatermarkInMs(), RESULT_BYTES))
 
     def handleInitialState(self, key: Any, initialState: Row, timerValues: TimerValues) -> None:
         """Copy a record or the head of a history into the state; it does not matter which comes first."""

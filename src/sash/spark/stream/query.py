@@ -22,6 +22,7 @@ from sash.spark.stream.history import WATERMARK_DELAY, initial_state_of
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.processor import OUTPUT, Processor
+from sash.spark.stream.questions import Questions
 from sash.spark.stream.upstream import description_of, digest_of, is_stateful
 
 OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' counters
@@ -29,27 +30,39 @@ BUCKETS = 8
 
 
 def roll_stream(
-    df: DataFrame, spec: Spec, buckets: int | None = None, history: DataFrame | None = None, **options: Any
+    df: DataFrame,
+    spec: Spec,
+    buckets: int | None = None,
+    history: DataFrame | None = None,
+    questions: Questions | None = None,
+    **options: Any,
 ) -> DataFrame:
     """Return the results as a streaming DataFrame; `options` are fields of the plan."""
-    _require_watermark(df, spec.time)
+    _require_watermark(df, spec.time, "df")
+    if questions is not None:
+        _require_watermark(questions.df, questions.time, "at")
     asked = spec
     df, spec = with_mark(df, spec)
-    description = description_of(df)
-    plan = plan_of(df.schema, spec, buckets, chained=is_stateful(description), **options)
-    plan = replace(plan, operator=f"{plan.fingerprint[:8]}_{digest_of(description)[:8]}")
+    descriptions = [description_of(one) for one in (df, *([] if questions is None else [questions.df]))]
+    chained = any(map(is_stateful, descriptions))
+    plan = plan_of(df.schema, spec, buckets, questions, chained=chained, **options)
+    plan = replace(plan, operator=f"{plan.fingerprint[:8]}_{digest_of(descriptions[0])[:8]}")
     result = plan.result
-    output = spark.StructType([_field(df.schema, field) for field in result])
+    given = (df if questions is None else questions.df).schema
+    output = spark.StructType([_field(given, field) for field in result])
 
     def packing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return pack(plan, batches)
 
+    def packing_questions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return pack(plan, batches, asked=True)
+
     def unpacking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return unpack(result, batches)
 
-    rows = df.select(*[column(name) for name in plan.schema.names])
-    # By position: Spark would take a dot in a name for a member of a struct.
-    rows = rows.toDF(*[f"c{place}" for place in range(len(plan.schema))]).mapInArrow(packing, PACKED)
+    rows = _numbered(df, plan.schema).mapInArrow(packing, PACKED)
+    if questions is not None and plan.asking is not None:
+        rows = rows.union(_numbered(questions.df, plan.asking.schema).mapInArrow(packing_questions, PACKED))
     stateful = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Processor(plan),
         outputStructType=OUTPUT,
@@ -62,22 +75,33 @@ def roll_stream(
     return results.drop(MARK) if MARK in result.names else results
 
 
-def plan_of(columns: spark.StructType, spec: Spec, buckets: int | None, **options: Any) -> Plan:
+def _numbered(df: DataFrame, columns: pa.Schema) -> DataFrame:
+    """Return columns named by position: Spark would take a dot in a name for a member of a struct."""
+    return df.select(*[column(name) for name in columns.names]).toDF(*[f"c{i}" for i in range(len(columns))])
+
+
+def plan_of(
+    columns: spark.StructType, spec: Spec, buckets: int | None, questions: Questions | None = None, **options: Any
+) -> Plan:
     """Return the plan for the tasks, or raise for a spec that does not fit the columns, before anything runs."""
     if buckets is not None:
         buckets = checked_int("buckets", buckets, 1, 1 << 16)
     require_monoids(spec.aggs)
-    arguments = (dict.fromkeys(columns.names, "df") if spec.emit == "arrival" else {}) | _columns_read(spec)
+    everything = spec.emit == "arrival" and questions is None
+    arguments = (dict.fromkeys(columns.names, "df") if everything else {}) | _columns_read(spec)
     for name, argument in arguments.items():
         schema.place_of(columns, name, argument)
     schema.require_plain_text(columns, spec)
     fields = [schema.arrow_field(columns[name], argument) for name, argument in arguments.items()]
     count = (BUCKETS if spec.keys else 1) if buckets is None else buckets
     plan = Plan(spec, pa.schema(fields), count, **options)
+    if questions is not None:
+        plan = replace(plan, asking=questions.columns(spec, plan.schema))
     require_readable(spec, plan.definition, plan.schema)
     if spec.lateness is not None:
         durations.ticks_of(spec.lateness, plan.definition.unit, "lateness", least=0)
-    schema.require_result_types(field for field in plan.result if field.name not in plan.schema.names)
+    given = plan.schema if plan.asking is None else plan.asking.schema
+    schema.require_result_types(field for field in plan.result if field.name not in given.names)
     return plan
 
 
@@ -100,19 +124,19 @@ def _field(columns: spark.StructType, field: pa.Field) -> spark.StructField:
     return spark.StructField(field.name, schema.spark_type(field.type))
 
 
-def _require_watermark(df: DataFrame, time: str) -> None:
-    place = schema.place_of(df.schema, time, "time")
+def _require_watermark(df: DataFrame, time: str, argument: str) -> None:
+    place = schema.place_of(df.schema, time, "time" if argument == "df" else "at_time")
     field = df.schema.fields[place]
     if not isinstance(field.dataType, (spark.TimestampType, spark.TimestampNTZType)):
         raise KindError(
             f"column {time!r} must hold timestamps to be the time of a stream, got {field.dataType.simpleString()}.",
-            argument="time",
+            argument="time" if argument == "df" else "at_time",
             column=time,
         )
     if WATERMARK_DELAY not in (field.metadata or {}):
         raise ArgumentError(
-            f"df must have a watermark on {time!r}, or no result would ever be final; "
-            f'call df.withWatermark("{time}", "10 minutes").',
-            argument="df",
+            f"{argument} must have a watermark on {time!r}, or no result would ever be final; "
+            f'call {argument}.withWatermark("{time}", "10 minutes").',
+            argument=argument,
             column=time,
         )

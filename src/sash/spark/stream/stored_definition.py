@@ -17,6 +17,7 @@ from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST
 from sash.keyed.horizon import Grid
 from sash.keyed.panes import RECORD
+from sash.keyed.question_columns import ASKED, QuestionColumns, stored_fields
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 
@@ -33,6 +34,23 @@ class PaneField(NamedTuple):
     parts: int
 
 
+class StoredQuestions(NamedTuple):
+    """The columns of the questions that come beside the events."""
+
+    columns: pa.Schema
+    time: str
+    id: str | None
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return them as JSON can write them."""
+        return {"columns": _text_of(self.columns), "time": self.time, "id": self.id}
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        """Return what plain data describes."""
+        return cls(_schema_of(plain["columns"]), plain["time"], plain["id"])
+
+
 @dataclass(frozen=True)
 class StoredDefinition:
     """A definition as plain data; `panes` is None where rows are stored one by one."""
@@ -46,13 +64,22 @@ class StoredDefinition:
     pane: tuple[int, int] | None  # their length and offset in ticks
     buckets: int
     compared: tuple[str, ...] = ()  # by deletes without ids: the columns, and how they are read
+    asking: StoredQuestions | None = None
 
     @classmethod
-    def of(cls, spec: Spec, definition: Definition, columns: pa.Schema, logged: list[str], buckets: int) -> Self:
+    def of(
+        cls,
+        spec: Spec,
+        definition: Definition,
+        columns: pa.Schema,
+        logged: list[str],
+        buckets: int,
+        asking: QuestionColumns | None = None,
+    ) -> Self:
         """Return the definition of a stream whose rows have these columns, and whose records have those."""
         grid, merges = definition.grid(spec), definition.merges(spec)
         return cls(
-            fingerprint_of(spec, columns, buckets),
+            fingerprint_of(spec, columns, buckets, asking),
             spec.words(),
             aggregates_of(spec),
             columns,
@@ -61,6 +88,7 @@ class StoredDefinition:
             (grid.pane, grid.pane_offset) if merges and grid is not None else None,
             buckets,
             _compared(spec, definition),
+            None if asking is None else StoredQuestions(asking.schema, asking.time, asking.id),
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -69,12 +97,13 @@ class StoredDefinition:
             "fingerprint": self.fingerprint,
             "words": self.words,
             "aggs": self.aggs,
-            "columns": base64.b64encode(self.columns.serialize().to_pybytes()).decode(),
+            "columns": _text_of(self.columns),
             "logged": list(self.logged),
             "panes": None if self.panes is None else [list(field) for field in self.panes],
             "pane": self.pane,
             "buckets": self.buckets,
             "compared": list(self.compared),
+            **({} if self.asking is None else {"asking": self.asking.to_plain()}),
         }
 
     @classmethod
@@ -85,12 +114,13 @@ class StoredDefinition:
             plain["fingerprint"],
             plain["words"],
             plain["aggs"],
-            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(plain["columns"]))),
+            _schema_of(plain["columns"]),
             tuple(plain["logged"]),
             None if panes is None else tuple(PaneField(*field) for field in panes),
             None if pane is None else (pane[0], pane[1]),
             plain["buckets"],
             tuple(plain["compared"]),
+            StoredQuestions.from_plain(plain["asking"]) if "asking" in plain else None,
         )
 
     @property
@@ -99,6 +129,15 @@ class StoredDefinition:
         width = (HEADER_WORDS + sum(field.words for field in self.panes or ())) * 8
         own = {RECORD: pa.field(RECORD, pa.binary(width))} if self.panes is not None else {}
         return pa.schema([own[name] if name in own else self.columns.field(name) for name in self.logged])
+
+    def record_of(self, *, asked: bool) -> pa.Schema:
+        """Return the columns of a record, which has more of them where questions are among its rows."""
+        if not asked or self.asking is None:
+            return self.record
+        others = (*self.words["keys"], self.asking.time)
+        return pa.schema(
+            [*self.record, *stored_fields(self.asking.columns, others).values(), pa.field(ASKED, pa.bool_())]
+        )
 
     @property
     def largest(self) -> int:
@@ -138,6 +177,14 @@ class StoredDefinition:
         return self.columns.field(name).type if name in self.columns.names else None
 
 
+def _text_of(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _schema_of(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
 def aggregates_of(spec: Spec) -> dict[str, Any]:
     """Return the aggregates as plain data."""
     return {
@@ -146,12 +193,14 @@ def aggregates_of(spec: Spec) -> dict[str, Any]:
     }
 
 
-def fingerprint_of(spec: Spec, schema: pa.Schema, buckets: int) -> str:
+def fingerprint_of(spec: Spec, schema: pa.Schema, buckets: int, asking: QuestionColumns | None = None) -> str:
     """Return a hash of everything that matters to what a bucket stores and emits."""
     words = {name: value for name, value in spec.words().items() if name not in CHANGEABLE}
     words["aggs"] = {name: (serialize.monoid_to(monoid), monoid.columns) for name, monoid in spec.aggs.items()}
     words["columns"] = [(field.name, str(field.type)) for field in schema]
     words["buckets"] = buckets
+    if asking is not None:
+        words["asking"] = [[(field.name, str(field.type)) for field in asking.schema], asking.time, asking.id]
     return _hash_of(words)
 
 
