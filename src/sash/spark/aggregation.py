@@ -13,7 +13,7 @@ from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.compatibility import require_compatible
 from sash.spark.stream.history import require_history
 from sash.spark.stream.query import plan_of, roll_stream
-from sash.spark.stream.questions import Questions
+from sash.spark.stream.questions import Questions, require_questions
 
 
 def rolling(
@@ -71,6 +71,7 @@ def rolling(
         )
     if history is not None:
         require_history(history, df)
+    require_questions(df, at, at_time, at_id)
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.buckets.questions import Questioned, QuestionPlay, QuestionTrial
+from support.buckets.questions import Questioned, QuestionTrial
 
 KEYS = st.sampled_from(["a", "b", "c", None])
 STEPS = st.lists(
@@ -22,13 +22,9 @@ STEPS = st.lists(
 SEEN: Counter[str] = Counter()
 
 
-def trial_of(asking: Questioned, seed: int) -> QuestionTrial:
-    return QuestionTrial(asking, QuestionPlay(asking.plan(), seed=seed, delay_ms=1))
-
-
 def run(asking: Questioned, steps: list[Any], seed: int) -> QuestionTrial:
     """Run micro-batches whose times move on, with deletes of earlier rows where there are deletes."""
-    trial, numbers, names = trial_of(asking, seed), count(), count()
+    trial, numbers, names = QuestionTrial.of(asking, seed, delay_ms=1), count(), count()
     past: list[dict[str, Any]] = []
     for number, (events, questions) in enumerate(steps):
         shift = 12 * number

@@ -68,52 +68,19 @@ class QuestionPlay(Play):
 
 
 @dataclass
-class QuestionTrial:
-    """A play, the events that were accepted so far, and the answers that are due."""
+class QuestionOracle:
+    """The events that were accepted so far, and the answers that are due, by brute force."""
 
     asking: Questioned
-    play: QuestionPlay
     accepted: dict[int, Row] = field(default_factory=dict)  # by id
     gone: set[int] = field(default_factory=set)
     waiting: list[Row] = field(default_factory=list)  # questions that are not final
     shown: dict[int, Row] = field(default_factory=dict)  # what "update" has said last, by name
-    newest: list[int] = field(default_factory=lambda: [0, 0])
-    answers: int = 0
 
-    def batch(self, events: Sequence[Row], questions: Sequence[Row], marker: bool = False) -> None:
-        """Take a micro-batch, and compare its answers."""
-        horizon = self._horizon()
-        table, asked = self._tables(events, questions, marker)
-        self.play.questions = asked
-        for i, (column, rows) in enumerate((("t", table), ("q", asked))):
-            times = [time for time in rows.column(column).cast(pa.int64()).to_pylist() if time is not None]
-            self.newest[i] = max([self.newest[i], *times])
-        said = self.play.batch(table, min(self.newest))
+    def step(self, events: Sequence[Row], questions: Sequence[Row], horizon: int | None) -> list[Row]:
+        """Take a micro-batch, and return its answers."""
         self._take(events, horizon)
-        found = sorted(map(_plain, said.to_pylist()), key=repr)
-        wanted = sorted(map(_plain, self._answers(questions, horizon)), key=repr)
-        assert found == wanted
-        self.answers += len(found)
-
-    def end(self) -> None:
-        """Let both watermarks pass everything: all is answered, and nothing is left."""
-        self.batch([], [], marker=True)
-        self.batch([], [])
-        assert self.play.empty()
-        assert not self.waiting
-
-    def _horizon(self) -> int | None:
-        wm = self.play.watermark_ms
-        return wm * 1000 // TICK_US - self.asking.lateness if wm > 0 else None
-
-    def _tables(self, events: Sequence[Row], questions: Sequence[Row], marker: bool) -> tuple[pa.Table, pa.Table]:
-        schema = self.play.plan.schema
-        ready = [{**row, "t": row["t"] * TICK_US} for row in events]
-        asked = [{**row, "q": None if row["q"] is None else row["q"] * TICK_US} for row in questions]
-        if marker:
-            ready.append({**dict.fromkeys(schema.names), "t": END})
-            asked.append({**dict.fromkeys(ASKED), "q": END})
-        return pa.Table.from_pylist(ready, schema=schema), pa.Table.from_pylist(asked, schema=pa.schema(ASKED))
+        return self._answers(questions, horizon)
 
     def _take(self, events: Sequence[Row], horizon: int | None) -> None:
         for row in sorted(events, key=lambda row: (row["t"], bool(row.get("gone")))):
@@ -179,7 +146,57 @@ class QuestionTrial:
         return answer
 
 
-def _plain(row: Row) -> list[tuple[str, Any]]:
+@dataclass
+class QuestionTrial:
+    """A play beside the oracle."""
+
+    asking: Questioned
+    play: QuestionPlay
+    oracle: QuestionOracle
+    newest: list[int] = field(default_factory=lambda: [0, 0])
+    answers: int = 0
+
+    @classmethod
+    def of(cls, asking: Questioned, seed: int, delay_ms: int) -> "QuestionTrial":
+        """Start a play whose decisions one seed makes."""
+        return cls(asking, QuestionPlay(asking.plan(), seed=seed, delay_ms=delay_ms), QuestionOracle(asking))
+
+    def batch(self, events: Sequence[Row], questions: Sequence[Row], marker: bool = False) -> None:
+        """Take a micro-batch, and compare its answers."""
+        horizon = self._horizon()
+        table, asked = self._tables(events, questions, marker)
+        self.play.questions = asked
+        for i, (column, rows) in enumerate((("t", table), ("q", asked))):
+            times = [time for time in rows.column(column).cast(pa.int64()).to_pylist() if time is not None]
+            self.newest[i] = max([self.newest[i], *times])
+        said = self.play.batch(table, min(self.newest))
+        found = sorted(map(plain, said.to_pylist()), key=repr)
+        wanted = sorted(map(plain, self.oracle.step(events, questions, horizon)), key=repr)
+        assert found == wanted
+        self.answers += len(found)
+
+    def end(self) -> None:
+        """Let both watermarks pass everything: all is answered, and nothing is left."""
+        self.batch([], [], marker=True)
+        self.batch([], [])
+        assert self.play.empty()
+        assert not self.oracle.waiting
+
+    def _horizon(self) -> int | None:
+        wm = self.play.watermark_ms
+        return wm * 1000 // TICK_US - self.asking.lateness if wm > 0 else None
+
+    def _tables(self, events: Sequence[Row], questions: Sequence[Row], marker: bool) -> tuple[pa.Table, pa.Table]:
+        schema = self.play.plan.schema
+        ready = [{**row, "t": row["t"] * TICK_US} for row in events]
+        asked = [{**row, "q": None if row["q"] is None else row["q"] * TICK_US} for row in questions]
+        if marker:
+            ready.append({**dict.fromkeys(schema.names), "t": END})
+            asked.append({**dict.fromkeys(ASKED), "q": END})
+        return pa.Table.from_pylist(ready, schema=schema), pa.Table.from_pylist(asked, schema=pa.schema(ASKED))
+
+
+def plain(row: Row) -> list[tuple[str, Any]]:
     """An answer without what only the engine knows; times are in ticks."""
     kept = {name: value for name, value in row.items() if name != "revision"}
     if kept["q"] is not None and not isinstance(kept["q"], int):
