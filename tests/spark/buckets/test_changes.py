@@ -294,6 +294,25 @@ def test_blind_deletes_keep_the_way_in_which_columns_are_read():
     assert changing.change(replace(asking, sizes=(3,)))
 
 
+def test_another_condition_for_deletes_is_refused():
+    """Rows that are stored were marked by the condition before it; a checkpoint without one accepts any."""
+    asking = Asking(aggs={"n": ("count",)}, emit="update", lateness=50, ids=int, retract=True)
+    plan = asking.plan()
+    play = Play(plan, seed=1, delay_ms=0)
+
+    def resumed(condition: str | None) -> None:
+        play.plan = replace(plan, condition=condition, probe=play._probe)
+        play.batch(asking.table([row(10, 1) | {"i": 1}]).select(plan.schema.names), None)
+
+    resumed(None)
+    resumed("op = 'delete'")
+    resumed("op = 'delete'")
+    with pytest.raises(CorruptStateError) as refused:
+        resumed("op = 'gone'")
+    said = """: retract is "op = 'gone'", was "op = 'delete'", and cannot change. Start from a new checkpoint"""
+    assert said in str(refused.value)
+
+
 def test_panes_without_keys():
     """One bucket has all rows."""
     spec = Spec.of(keys=[], time="t", windows=["4s"], aggs={"n": monoids.count()}, every="2s", emit="update")

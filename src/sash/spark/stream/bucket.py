@@ -98,7 +98,7 @@ class Bucket:
     def _stream(self, log: Log) -> Stream:
         cached = self.cache.take(self.key)
         head = log.head
-        if head.fingerprint != self.plan.fingerprint:
+        if not self.plan.wrote(head.definition):
             return self._changed(log)
         head.adopt(self.plan.stored_plain)  # its lateness may be another, or its version
         if not head.entries:

@@ -4,6 +4,7 @@ The state is a log of accepted rows, so another definition can be answered from 
 What cannot be answered is refused with a sentence for each difference that stands in the way.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
 from sash.keyed.stream import Stream
+from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
@@ -57,7 +59,8 @@ class Change:
             one, other = _plain(new[name]), _plain(old.get(name))
             if name in _DURATIONS and _length(one) == _length(other):
                 continue
-            if one != other:
+            unknown = other == MARK and isinstance(one, dict)  # of a version that did not store the condition
+            if one != other and not unknown:
                 yield name, f"{name} is {_text(one)}, was {_text(other)}"
 
     def _aggregates(self) -> Iterator[str]:
@@ -226,6 +229,10 @@ def _length(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return json.dumps(value["condition"], ensure_ascii=False)
+    if value == MARK:
+        return "a condition"
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
 
 

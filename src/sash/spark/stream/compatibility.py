@@ -19,7 +19,7 @@ def require_compatible(spark: SparkSession, checkpoint: str, plan: Plan) -> list
         return []
     found: dict[str, None] = {}
     for head in heads(spark, checkpoint):
-        if head.fingerprint != plan.fingerprint:
+        if not plan.wrote(head.definition):
             found |= dict.fromkeys(require_answerable(plan, head).differences())
         elif "words" in head.definition:
             found |= dict.fromkeys(change_from(plan, head.definition).differences())

@@ -84,7 +84,7 @@ class Seam(NamedTuple):
         found, definition = facts["position"], {**facts["definition"], "buckets": plan.buckets}
         names = ("revision", "finished", "shown", "horizon")
         position = {"newest": None, "seq": 0} | {name: found[name] for name in names}
-        same = definition["fingerprint"] == plan.fingerprint or not change_from(plan, definition).differences()
+        same = plan.wrote(definition) or not change_from(plan, definition).differences()
         return cls(found["watermark"], position, plan.stored_plain if same else definition)
 
 
@@ -200,7 +200,7 @@ def _written(plan: Plan, seam: Seam, rows: pa.Table) -> dict[int, bytes]:
     head.advance(hashes.tobytes())
     if rows.num_rows:
         Log(store, head).append(rows, arrow.ticks(rows, plan.spec.time)[0])
-    if head.fingerprint != plan.fingerprint:
+    if not plan.wrote(head.definition):
         require_answerable(plan, head)
     return store.records | {HEAD: head.to_bytes()}
 

@@ -17,7 +17,7 @@ from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark import schema
 from sash.spark.columns import column
-from sash.spark.retractions import MARK, with_mark
+from sash.spark.retractions import MARK, condition_text, with_mark
 from sash.spark.stream.history import WATERMARK_DELAY, initial_state_of
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
@@ -33,11 +33,10 @@ def roll_stream(
 ) -> DataFrame:
     """Return the results as a streaming DataFrame; `options` are fields of the plan."""
     _require_watermark(df, spec.time)
-    asked = spec
-    df, spec = with_mark(df, spec)
+    df, plan = planned(df, spec, buckets, **options)
     description = description_of(df)
-    plan = plan_of(df.schema, spec, buckets, chained=is_stateful(description), **options)
-    plan = replace(plan, operator=f"{plan.fingerprint[:8]}_{digest_of(description)[:8]}")
+    operator = f"{plan.fingerprint[:8]}_{digest_of(description)[:8]}"
+    plan = replace(plan, operator=operator, chained=is_stateful(description))
     result = plan.result
     output = spark.StructType([_field(df.schema, field) for field in result])
 
@@ -55,11 +54,18 @@ def roll_stream(
         outputStructType=OUTPUT,
         outputMode="Append",
         timeMode="EventTime",
-        initialState=None if history is None else initial_state_of(history, df.schema, asked, plan),
+        initialState=None if history is None else initial_state_of(history, df.schema, spec, plan),
     )
     observed = stateful.observe(OBSERVED + plan.operator, F.collect_list("counts").alias("counts"))
     results = observed.select("data").mapInArrow(unpacking, output)
     return results.drop(MARK) if MARK in result.names else results
+
+
+def planned(df: DataFrame, spec: Spec, buckets: int | None, **options: Any) -> tuple[DataFrame, Plan]:
+    """Return rows with a column in place of a condition for deletes, and the plan for them."""
+    marked, own = with_mark(df, spec)
+    condition = None if own is spec else condition_text(spec.retract)
+    return marked, plan_of(marked.schema, own, buckets, condition=condition, **options)
 
 
 def plan_of(columns: spark.StructType, spec: Spec, buckets: int | None, **options: Any) -> Plan:

@@ -48,12 +48,23 @@ class StoredDefinition:
     compared: tuple[str, ...] = ()  # by deletes without ids: the columns, and how they are read
 
     @classmethod
-    def of(cls, spec: Spec, definition: Definition, columns: pa.Schema, logged: list[str], buckets: int) -> Self:
-        """Return the definition of a stream whose rows have these columns, and whose records have those."""
+    def of(
+        cls,
+        spec: Spec,
+        definition: Definition,
+        columns: pa.Schema,
+        logged: list[str],
+        buckets: int,
+        condition: str | None = None,
+    ) -> Self:
+        """Return the definition of a stream whose rows have these columns, and whose records have those.
+
+        `condition` is what the column for deletes stands for, as text.
+        """
         grid, merges = definition.grid(spec), definition.merges(spec)
         return cls(
             fingerprint_of(spec, columns, buckets),
-            spec.words(),
+            spec.words() | ({} if condition is None else {"retract": {"condition": condition}}),
             aggregates_of(spec),
             columns,
             tuple(logged),
