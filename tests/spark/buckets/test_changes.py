@@ -23,6 +23,7 @@ from sash import KeyedWindows, monoids
 from sash.errors import CorruptStateError
 from sash.keyed.spec import Spec
 from sash.spark.stream import log
+from sash.spark.stream.bucket_ids import buckets_of
 from sash.spark.stream.cache import Cache
 from sash.spark.stream.change import require_answerable
 from sash.spark.stream.log import Head
@@ -274,6 +275,49 @@ def test_ties_without_ids_all_come_again():
     assert sorted((said["t"], said["c"], said["top_6000us"]) for said in changing.after) == [
         *[(10, "new", 2), (10, "r1", 2), (10, "r2", 2), (11, "r3", 5)]
     ]
+
+
+def in_two_buckets(time: int) -> tuple[Changing, str]:
+    """A stream by "final" with rows of two keys in different buckets, then one of the second by "update"."""
+    asking = Asking(aggs={"n": ("count",)}, sizes=(30,), emit="final")
+    changing = Changing(asking, 1, 0)
+    first, second = one_key_for_each(changing.play.plan)[:2]
+    changing.batch([row(time, 1) | {"k": first}, row(20, 1) | {"k": second}])
+    changing.batch([])
+    assert changing.change(replace(asking, emit="update"))
+    changing.batch([row(21, 1) | {"k": second}])
+    return changing, first
+
+
+def one_key_for_each(plan: Any) -> list[str]:
+    """A key of each bucket."""
+    keys = pa.table({"k": [f"key {number}" for number in range(100)]})
+    numbers = buckets_of(keys, ["k"], plan.buckets).tolist()
+    return [keys["k"][numbers.index(bucket)].as_py() for bucket in range(plan.buckets)]
+
+
+def test_a_bucket_that_missed_a_change_says_what_it_waits_for():
+    """From "final" to "update" and on to "arrival": it was never touched between, and has a row to emit."""
+    changing, first = in_two_buckets(20)
+    arrival = replace(changing.asking, emit="arrival")
+    assert not changing.change(arrival)
+    heads = [Head.from_bytes(store.committed.head) for store in changing.play.stores.values() if store.committed.head]
+    (behind,) = [head for head in heads if head.definition["words"]["emit"] == "final"]
+    said = 'emit is "arrival", and rows that came while it was "final" are not final yet'
+    with pytest.raises(CorruptStateError, match=f'{said}: they would never be emitted; use emit="update" until'):
+        require_answerable(arrival.plan(), behind)
+    changing.batch([row(27, 1) | {"k": first}])
+    changing.batch([])
+    assert [said["t"] for said in changing.after if said["k"] == first] == [20, 27]
+    assert changing.change(arrival)
+
+
+def test_a_bucket_that_missed_a_change_and_has_no_row_to_emit_follows():
+    """All that it holds was emitted as final."""
+    changing, first = in_two_buckets(10)
+    assert changing.change(replace(changing.asking, emit="arrival"))
+    changing.batch([row(26, 1) | {"k": first}])
+    assert [(said["k"], said["t"], said["n_15000us"]) for said in changing.after] == [(first, 26, 2)]
 
 
 def test_results_that_could_not_be_withdrawn_are_refused():

@@ -81,11 +81,8 @@ class Change:
 
     # --- what stands in the way -------------------------------------------------------------------
 
-    def obstacles(self, horizon: int | None) -> list[str]:
-        """Return why the state cannot follow, each as a clause; what its records lack is not among them.
-
-        `horizon` is that of the bucket: before it has one, no row has expired.
-        """
+    def obstacles(self, head: Head) -> list[str]:
+        """Return why the state of a bucket cannot follow, each as a clause; what its records lack is not among them."""
         new = self.plan.stored
         found = [f"{text}, and cannot change" for name, text in self._words(FIXED)]
         if new.buckets != self.old.buckets:
@@ -96,11 +93,8 @@ class Change:
         found += self._fixed_types()
         if found:
             return found
-        if new.words["emit"] == "arrival" and self.old.words["emit"] == "final":
-            found.append(
-                'emit is "arrival", was "final": rows that are not final yet would never be emitted; use emit="update"'
-            )
-        return [*found, *self._lost_deletes(), *self._blind_deletes(), *self._too_wide(horizon)]
+        lost = [*self._lost_rows(head), *self._lost_deletes(), *self._blind_deletes()]
+        return lost + list(self._too_wide(head.position.get("horizon")))
 
     def _fixed_types(self) -> Iterator[str]:
         spec = self.plan.spec
@@ -108,6 +102,19 @@ class Change:
             before, after = self.old.kind_of(name), self.plan.schema.field(name).type
             if before != after:
                 yield f"column {shown(name)} is {after}, was {before}, and cannot change"
+
+    def _lost_rows(self, head: Head) -> Iterator[str]:
+        """Rows that are not final have not been emitted, and lack columns that "arrival" passes through.
+
+        The query may have had other definitions since: a bucket that was not touched knows nothing of them.
+        """
+        if self.plan.spec.emit != "arrival" or self.old.words["emit"] != "final":
+            return
+        if any(entry.rows and entry.newest >= head.position["finished"] for entry in head.entries):
+            yield (
+                'emit is "arrival", and rows that came while it was "final" are not final yet: they would never be '
+                'emitted; use emit="update" until they are'
+            )
 
     def _lost_deletes(self) -> Iterator[str]:
         """Results of "update" may have to be withdrawn, which only "update" can say."""
@@ -130,7 +137,7 @@ class Change:
         yield f"deletes without id compare the aggregated columns, and {names} would change which rows they remove"
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
-        """Yield a window whose rows have expired."""
+        """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
         largest, had = self.plan.definition.largest, self.old.largest
         if horizon is not None and largest > had:
             name = next(name for name, size in self.plan.definition.windows if size == largest)
@@ -201,7 +208,7 @@ def require_answerable(plan: Plan, head: Head) -> Change:
             argument="checkpoint",
         )
     change = change_from(plan, head.definition)
-    obstacles = change.obstacles(head.position.get("horizon"))
+    obstacles = change.obstacles(head)
     if not obstacles:
         forms = sorted({entry.form for entry in head.entries if entry.rows})
         clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
