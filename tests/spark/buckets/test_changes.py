@@ -25,12 +25,12 @@ from sash.keyed.spec import Spec
 from sash.spark.stream import log
 from sash.spark.stream.bucket_ids import buckets_of
 from sash.spark.stream.cache import Cache
-from sash.spark.stream.change import require_answerable
+from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head
-from sash.spark.stream.packing import END
+from sash.spark.stream.packing import END, pack
 from sash.spark.stream.query import plan_of
 from support.buckets import streams
-from support.buckets.cluster import Play
+from support.buckets.cluster import Play, packed_of
 from support.buckets.trial import (
     COMMUTATIVE,
     LONG_AGO,
@@ -275,6 +275,42 @@ def test_ties_without_ids_all_come_again():
     assert sorted((said["t"], said["c"], said["top_6000us"]) for said in changing.after) == [
         *[(10, "new", 2), (10, "r1", 2), (10, "r2", 2), (11, "r3", 5)]
     ]
+
+
+def test_differences_are_told_as_calls_and_lateness_alone_is_one():
+    """One process compares with two definitions that differ in nothing that matters to the state."""
+    asking = Asking(aggs={"s": ("sum", "x")}, emit="update", lateness=4)
+    plan = replace(asking, aggs={"s": ("sum", "b")}, lateness=6).plan()
+    definitions = [replace(asking, lateness=ticks).plan().stored_plain for ticks in (4, 5, 6)]
+    said = [change_from(plan, definition).differences() for definition in definitions]
+    aggregate = "aggregate s is sum('b'), was sum('x')"
+    assert said == [
+        ['lateness is "3000us", was "2000us"', aggregate],
+        ['lateness is "3000us", was "2500us"', aggregate],
+        [aggregate],
+    ]
+
+
+@pytest.mark.parametrize(("sizes", "replays"), [((12,), 1), ((3,), 2)])
+def test_a_changed_bucket_reads_its_log_once_and_once_more_where_windows_become_smaller(monkeypatch, sizes, replays):
+    """The second is for boundaries that only the largest window reached."""
+    asking = Asking(aggs=COMMUTATIVE, sizes=(12, 3), emit="update", every=3, ids=int)
+    changing, read = Changing(asking, 1, 0), Counter()
+    changing.batch([row(10, 1) | {"i": 1}])
+    changing.batch([row(11, 1) | {"i": 2}])
+    tables = log.Log.tables
+
+    def counted(self: log.Log, start: int) -> Any:
+        read["log"] += 1
+        return tables(self, start)
+
+    monkeypatch.setattr(log.Log, "tables", counted)
+    assert changing.change(replace(asking, sizes=sizes))
+    play = changing.play
+    rows = changing.asking.table([row(13, 1) | {"i": 3}]).select(play.plan.schema.names)
+    packed = packed_of([list(pack(play.plan, iter(rows.to_batches())))])
+    play.task(packed, packed)
+    assert read["log"] == replays
 
 
 def in_two_buckets(time: int) -> tuple[Changing, str]:

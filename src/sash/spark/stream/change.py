@@ -19,9 +19,9 @@ from sash.keyed.emit_boundaries import BoundaryUpdate
 from sash.keyed.stream import Stream
 from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
-from sash.spark.stream.log import Head, Log
+from sash.spark.stream.log import Head
 from sash.spark.stream.plan import Plan
-from sash.spark.stream.stored_definition import StoredDefinition
+from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 # What says which events are the same, which results there are and where they are stored.
 FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed")
@@ -71,7 +71,7 @@ class Change:
             elif name not in new:
                 yield f"aggregate {name} is gone"
             elif _plain(new[name]) != old[name]:
-                yield f"aggregate {name} is {_call(new[name])}, was {_call(old[name])}"
+                yield f"aggregate {name} is {call_of(new[name])}, was {call_of(old[name])}"
 
     def _types(self) -> Iterator[str]:
         for field in self.plan.schema:
@@ -158,19 +158,29 @@ class Change:
         carried = set(new.words["carry"]) - set(old.words["carry"])
         return old.words["emit"] != "update" or bool(first or added or others or carried)
 
-    def emptied(self, log: Log) -> pa.Table | None:
-        """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
+    @cached_property
+    def empties(self) -> bool:
+        """Whether boundaries that were emitted may have no result any more.
 
         A boundary has a result while its largest window has a row; that window may be gone.
         """
-        spec, position = self.plan.spec, log.head.position
+        spec = self.plan.spec
         shrinks = self.old.largest > self.plan.definition.largest
-        if spec.every is None or spec.emit != "update" or self.old.words["emit"] != "update" or not shrinks:
-            return None
-        until = position["shown"]
+        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and shrinks
+
+    @cached_property
+    def with_old_windows(self) -> Plan:
+        """The plan with the windows of before."""
+        return replace(self.plan, spec=replace(self.plan.spec, windows=tuple(self.old.words["windows"])))
+
+    def emptied(self, position: dict[str, Any], before: Stream, after: Stream) -> pa.Table:
+        """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
+
+        Both streams have the rows of the bucket: `after` is the plan's, `before` has the windows of before.
+        """
+        spec, until = self.plan.spec, position["shown"]
         start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
-        before = replace(self.plan, spec=replace(spec, windows=tuple(self.old.words["windows"])))
-        had, has = (_bounds(_replayed(plan, log), start, until) for plan in (before, self.plan))
+        had, has = (_bounds(stream, start, until) for stream in (before, after))
         left = set(map(_place, has.select([*spec.keys, "window_end"]).to_pylist()))
         gone = [_place(row) not in left for row in had.select([*spec.keys, "window_end"]).to_pylist()]
         return had.filter(pa.array(gone, pa.bool_()))
@@ -186,14 +196,15 @@ class Change:
         return position | {"shown": max(position["shown"], position["finished"])}
 
 
-_CHANGES: dict[tuple[str, str, str], Change] = {}
+_CHANGES: dict[tuple[str, ...], Change] = {}
 
 
 def change_from(plan: Plan, definition: dict[str, Any]) -> Change:
     """Return the way from an earlier definition, which is plain data, to a plan; a process makes it once."""
     if len(_CHANGES) > 64:
         _CHANGES.clear()
-    place = (plan.start, plan.fingerprint, definition["fingerprint"])
+    # A fingerprint leaves out what may change without an effect on what is stored.
+    place = (plan.start, plan.fingerprint, definition["fingerprint"], json.dumps(definition["words"], sort_keys=True))
     if place not in _CHANGES:
         _CHANGES[place] = Change(StoredDefinition.from_plain(definition), plan)
     return _CHANGES[place]
@@ -243,28 +254,10 @@ def _text(value: Any) -> str:
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
 
 
-def _call(agg: dict[str, Any]) -> str:
-    version = agg["monoid"]["version"]
-    return f"{agg['monoid']['name']}({', '.join(agg['columns'])})" + (f" version {version}" if version else "")
-
-
 def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
     """Return the keys and times of the boundaries after one time and up to another."""
     assert isinstance(stream.emitter, BoundaryUpdate)
     return stream.emitter.bounds(stream.engine.boundaries(start, stop, None))
-
-
-def _replayed(plan: Plan, log: Log) -> Stream:
-    """Return a stream of a plan after all records of a log."""
-
-    def converted(table: pa.Table, definition: dict[str, Any]) -> pa.Table:
-        return change_from(plan, definition).conversion(table)
-
-    head = replace(log.head, definitions=[*log.head.definitions, plan.stored_plain])
-    stream = plan.stream()
-    for table in Log(log.store, head, converted).tables(0):
-        stream.replay(table)
-    return stream
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
