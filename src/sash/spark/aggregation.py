@@ -9,7 +9,7 @@ from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.stream.cache_limit import cache_limit
-from sash.spark.stream.compatibility import require_compatible
+from sash.spark.stream.compatibility import is_new, require_compatible
 from sash.spark.stream.history import require_history
 from sash.spark.stream.query import planned, roll_stream
 
@@ -76,4 +76,5 @@ def rolling(
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
     if checkpoint is not None:
         require_compatible(df.sparkSession, checkpoint, planned(df, spec, buckets)[1])
+        history = history if is_new(df.sparkSession, checkpoint) else None
     return roll_stream(df, spec, buckets, history, cache_limit=limit)

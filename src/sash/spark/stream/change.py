@@ -210,6 +210,16 @@ def change_from(plan: Plan, definition: dict[str, Any]) -> Change:
     return _CHANGES[place]
 
 
+def obstacles_of(plan: Plan, head: Head) -> list[str]:
+    """Return all that stands in the way of a change of a bucket, each as a clause."""
+    obstacles = change_from(plan, head.definition).obstacles(head)
+    if obstacles:
+        return obstacles
+    forms = sorted({entry.form for entry in head.entries if entry.rows})
+    clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
+    return list(dict.fromkeys(clause for some in clauses for clause in some))
+
+
 def require_answerable(plan: Plan, head: Head) -> Change:
     """Return the change from the definition of a bucket, or raise CorruptStateError with all that stands in its way."""
     if "words" not in head.definition:
@@ -218,19 +228,14 @@ def require_answerable(plan: Plan, head: Head) -> Change:
             "which; run the definition it was written with once, and then change it, or start from a new checkpoint.",
             argument="checkpoint",
         )
-    change = change_from(plan, head.definition)
-    obstacles = change.obstacles(head)
-    if not obstacles:
-        forms = sorted({entry.form for entry in head.entries if entry.rows})
-        clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
-        obstacles = list(dict.fromkeys(clause for some in clauses for clause in some))
+    obstacles = obstacles_of(plan, head)
     if obstacles:
         raise CorruptStateError(
             "The checkpoint was written with another definition, and cannot be changed to this one: "
             f"{'; '.join(obstacles)}. {_NEW}",
             argument="checkpoint",
         )
-    return change
+    return change_from(plan, head.definition)
 
 
 def _plain(value: Any) -> Any:

@@ -82,10 +82,15 @@ class Seam(NamedTuple):
         """Return the seam of the checkpoint that the rows were exported from, whose definition may be another."""
         facts = json.loads(text)
         found, definition = facts["position"], {**facts["definition"], "buckets": plan.buckets}
-        names = ("revision", "finished", "shown", "horizon")
-        position = {"newest": None, "seq": 0} | {name: found[name] for name in names}
+        watermark, position = cls.exported_at(found)
         same = plan.wrote(definition) or not change_from(plan, definition).differences()
-        return cls(found["watermark"], position, plan.stored_plain if same else definition)
+        return cls(watermark, position, plan.stored_plain if same else definition)
+
+    @staticmethod
+    def exported_at(found: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+        """Return the watermark of an export's position, and the position of a bucket there."""
+        names = ("revision", "finished", "shown", "horizon")
+        return found["watermark"], {"newest": None, "seq": 0} | {name: found[name] for name in names}
 
 
 # --- rows on their way to their buckets -----------------------------------------------------------
