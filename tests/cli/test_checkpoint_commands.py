@@ -136,7 +136,7 @@ def test_mistakes_in_the_arguments(here):
 
 # --- without a Spark ------------------------------------------------------------------------------
 
-ARGUMENTS = {"keys": ["k"], "time": "t", "windows": ["1h"], "every": None}
+ARGUMENTS = {"keys": ["k"], "time": "t", "windows": ["1h"], "retract": {"condition": "x < 0"}, "every": None}
 COLUMNS = {"k": "string", "x": "int64"}
 DEFINITION = DescribedDefinition("ab12", 3, True, ARGUMENTS, {"n": "count()"}, COLUMNS, ["k"], False)
 OLDER = DescribedDefinition("cd34", 1, False, None, None, None, None, None)
@@ -173,6 +173,7 @@ def test_show_names_older_definitions_and_damaged_heads(answers):
         "5,000 rows, from 2026-01-01 12:00:00 UTC",
         "largest bucket   8: 4,000 rows, 50 kB",
         "definition ab12, 3 of 4 buckets",
+        "retract='x < 0'",
         "x int64, not stored",
         "older definition cd34, 1 of 4 buckets",
         "written by an older version of sash, which stored the fingerprint only",

@@ -122,11 +122,9 @@ def _columns(schema: "StructType") -> Table:
 def _state(console: Console, pipeline: Pipeline, frames: "Frames", rate: float | None, keys: int | None) -> None:
     """Print an estimate of the size of the state, and its assumptions."""
     from sash.pipeline.run.state_size import estimate
-    from sash.spark.retractions import with_mark
-    from sash.spark.stream.query import plan_of
+    from sash.spark.stream.query import planned
 
-    marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
-    plan = plan_of(marked.schema, spec, pipeline.rolling.buckets)
+    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets)
     options = pipeline.source.options if pipeline.source.format == "demo" else {}
     rate = rate or float(options.get("rate", _RATE))
     keys = keys or int(options.get("keys", _KEYS))

@@ -190,6 +190,8 @@ def _definition(definition: "DescribedDefinition", buckets: int) -> Tree:
 
 
 def _listed(value: Any) -> str:
+    if isinstance(value, dict):
+        return shown(value["condition"])
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -8,11 +8,10 @@ from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.rolling import roll_batch
-from sash.spark.retractions import with_mark
 from sash.spark.stream.cache_limit import cache_limit
-from sash.spark.stream.compatibility import require_compatible
+from sash.spark.stream.compatibility import is_new, require_compatible
 from sash.spark.stream.history import require_history
-from sash.spark.stream.query import plan_of, roll_stream
+from sash.spark.stream.query import planned, roll_stream
 from sash.spark.stream.questions import Questions, require_questions
 
 
@@ -82,6 +81,6 @@ def rolling(
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)
     if checkpoint is not None:
-        marked, own = with_mark(df, spec)
-        require_compatible(df.sparkSession, checkpoint, plan_of(marked.schema, own, buckets, questions))
+        require_compatible(df.sparkSession, checkpoint, planned(df, spec, buckets, questions)[1])
+        history = history if is_new(df.sparkSession, checkpoint) else None
     return roll_stream(df, spec, buckets, history, questions, cache_limit=limit)

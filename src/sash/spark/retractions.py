@@ -1,5 +1,6 @@
 """Retractions and ids of DataFrames: which rows are deletes, and which rows of a batch remain after them."""
 
+import re
 from dataclasses import replace
 
 from pyspark.errors import AnalysisException
@@ -14,6 +15,9 @@ from sash.spark.columns import column
 
 MARK = "__sash_retract"
 _RANK, _DELETES = "__sash_rank", "__sash_deletes"
+_SPACES = re.compile(r"\s+|('[^']*'|\"[^\"]*\"|`[^`]*`)")
+# Addresses of objects, and numbers of the variables of functions, differ from one start of a program to the next.
+_ADDRESS, _VARIABLE = re.compile(r"@[0-9a-f]{6,8}\b"), re.compile(r"\b([xyz])_\d+\b")
 
 
 def with_mark(df: DataFrame, spec: Spec) -> tuple[DataFrame, Spec]:
@@ -37,6 +41,18 @@ def with_mark(df: DataFrame, spec: Spec) -> tuple[DataFrame, Spec]:
         ) from None
     _require_booleans(retract, marked.schema[MARK])
     return marked.withColumn(MARK, F.coalesce(MARK, F.lit(False))), replace(spec, retract=MARK)
+
+
+def condition_text(retract: str | Column) -> str:
+    """Return a condition for deletes as text, the same at every start of a program.
+
+    >>> condition_text("op =\\n  'a  b'")
+    "op = 'a  b'"
+    """
+    if isinstance(retract, str):
+        return _SPACES.sub(lambda found: found[1] or " ", retract).strip()
+    text = _ADDRESS.sub("", str(retract).removeprefix("Column<'").removesuffix("'>"))
+    return condition_text(_VARIABLE.sub(r"\1", text) if " -> " in text else text)
 
 
 def _require_booleans(retract: str | Column, field: StructField) -> None:

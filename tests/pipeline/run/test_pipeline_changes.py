@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sash.errors import CorruptStateError
+from sash.errors import ArgumentError, CorruptStateError
 from sash.pipeline.config.read import parse
 from sash.pipeline.run.dataframes import frames_of
 from sash.pipeline.run.run import run
@@ -106,3 +106,24 @@ def test_rolling_compares_with_the_checkpoint_that_it_is_given(spark, runs, tmp_
         rolling(rows, **wider, checkpoint=str(runs[4] / "checkpoint"))
     assert rolling(rows, **wider, checkpoint=str(tmp_path / "new")).isStreaming
     assert rolling(rows, **words, checkpoint=str(runs[4] / "checkpoint")).isStreaming
+    past = spark.sql("SELECT 1 AS _sash_position")
+    assert rolling(rows, **words, checkpoint=str(runs[4] / "checkpoint"), history=past).isStreaming  # it is not read
+    with pytest.raises(ArgumentError, match="history must have the column '_sash_definition'"):
+        rolling(rows, **words, checkpoint=str(tmp_path / "new"), history=past)
+
+
+def test_another_condition_for_deletes_is_refused(spark, runs):
+    """The rows in the checkpoint were marked by the one before; spaces do not matter."""
+    changed = pipeline(runs[4], 4000, **AFTER)
+
+    def with_retract(condition: str):
+        rolled = changed.rolling.model_copy(update={"retract": condition})
+        return changed.model_copy(update={"rolling": rolled})
+
+    rows = frames_of(changed, spark, streaming=True).rows
+    words, place = with_retract("op = 'gone'").rolling.arguments(), str(runs[4] / "checkpoint")
+    said = """retract is "op = 'gone'", was "op = 'delete'", and cannot change"""
+    with pytest.raises(CorruptStateError, match=said):
+        rolling(rows, **words, checkpoint=place)
+    words = with_retract("op  =\n 'delete'").rolling.arguments()
+    assert rolling(rows, **words, checkpoint=place).isStreaming

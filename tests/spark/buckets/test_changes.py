@@ -23,13 +23,14 @@ from sash import KeyedWindows, monoids
 from sash.errors import CorruptStateError
 from sash.keyed.spec import Spec
 from sash.spark.stream import log
+from sash.spark.stream.bucket_ids import buckets_of
 from sash.spark.stream.cache import Cache
-from sash.spark.stream.change import require_answerable
+from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head
-from sash.spark.stream.packing import END
+from sash.spark.stream.packing import END, pack
 from sash.spark.stream.query import plan_of
 from support.buckets import streams
-from support.buckets.cluster import Play
+from support.buckets.cluster import Play, packed_of
 from support.buckets.trial import (
     COMMUTATIVE,
     LONG_AGO,
@@ -276,6 +277,85 @@ def test_ties_without_ids_all_come_again():
     ]
 
 
+def test_differences_are_told_as_calls_and_lateness_alone_is_one():
+    """One process compares with two definitions that differ in nothing that matters to the state."""
+    asking = Asking(aggs={"s": ("sum", "x")}, emit="update", lateness=4)
+    plan = replace(asking, aggs={"s": ("sum", "b")}, lateness=6).plan()
+    definitions = [replace(asking, lateness=ticks).plan().stored_plain for ticks in (4, 5, 6)]
+    said = [change_from(plan, definition).differences() for definition in definitions]
+    aggregate = "aggregate s is sum('b'), was sum('x')"
+    assert said == [
+        ['lateness is "3000us", was "2000us"', aggregate],
+        ['lateness is "3000us", was "2500us"', aggregate],
+        [aggregate],
+    ]
+
+
+@pytest.mark.parametrize(("sizes", "replays"), [((12,), 1), ((3,), 2)])
+def test_a_changed_bucket_reads_its_log_once_and_once_more_where_windows_become_smaller(monkeypatch, sizes, replays):
+    """The second is for boundaries that only the largest window reached."""
+    asking = Asking(aggs=COMMUTATIVE, sizes=(12, 3), emit="update", every=3, ids=int)
+    changing, read = Changing(asking, 1, 0), Counter()
+    changing.batch([row(10, 1) | {"i": 1}])
+    changing.batch([row(11, 1) | {"i": 2}])
+    tables = log.Log.tables
+
+    def counted(self: log.Log, start: int) -> Any:
+        read["log"] += 1
+        return tables(self, start)
+
+    monkeypatch.setattr(log.Log, "tables", counted)
+    assert changing.change(replace(asking, sizes=sizes))
+    play = changing.play
+    rows = changing.asking.table([row(13, 1) | {"i": 3}]).select(play.plan.schema.names)
+    packed = packed_of([list(pack(play.plan, iter(rows.to_batches())))])
+    play.task(packed, packed)
+    assert read["log"] == replays
+
+
+def in_two_buckets(time: int) -> tuple[Changing, str]:
+    """A stream by "final" with rows of two keys in different buckets, then one of the second by "update"."""
+    asking = Asking(aggs={"n": ("count",)}, sizes=(30,), emit="final")
+    changing = Changing(asking, 1, 0)
+    first, second = one_key_for_each(changing.play.plan)[:2]
+    changing.batch([row(time, 1) | {"k": first}, row(20, 1) | {"k": second}])
+    changing.batch([])
+    assert changing.change(replace(asking, emit="update"))
+    changing.batch([row(21, 1) | {"k": second}])
+    return changing, first
+
+
+def one_key_for_each(plan: Any) -> list[str]:
+    """A key of each bucket."""
+    keys = pa.table({"k": [f"key {number}" for number in range(100)]})
+    numbers = buckets_of(keys, ["k"], plan.buckets).tolist()
+    return [keys["k"][numbers.index(bucket)].as_py() for bucket in range(plan.buckets)]
+
+
+def test_a_bucket_that_missed_a_change_says_what_it_waits_for():
+    """From "final" to "update" and on to "arrival": it was never touched between, and has a row to emit."""
+    changing, first = in_two_buckets(20)
+    arrival = replace(changing.asking, emit="arrival")
+    assert not changing.change(arrival)
+    heads = [Head.from_bytes(store.committed.head) for store in changing.play.stores.values() if store.committed.head]
+    (behind,) = [head for head in heads if head.definition["words"]["emit"] == "final"]
+    said = 'emit is "arrival", and rows that came while it was "final" are not final yet'
+    with pytest.raises(CorruptStateError, match=f'{said}: they would never be emitted; use emit="update" until'):
+        require_answerable(arrival.plan(), behind)
+    changing.batch([row(27, 1) | {"k": first}])
+    changing.batch([])
+    assert [said["t"] for said in changing.after if said["k"] == first] == [20, 27]
+    assert changing.change(arrival)
+
+
+def test_a_bucket_that_missed_a_change_and_has_no_row_to_emit_follows():
+    """All that it holds was emitted as final."""
+    changing, first = in_two_buckets(10)
+    assert changing.change(replace(changing.asking, emit="arrival"))
+    changing.batch([row(26, 1) | {"k": first}])
+    assert [(said["k"], said["t"], said["n_15000us"]) for said in changing.after] == [(first, 26, 2)]
+
+
 def test_results_that_could_not_be_withdrawn_are_refused():
     """Only "update" can say that a row whose result is out was deleted."""
     asking = Asking(aggs={"n": ("count",)}, emit="update", lateness=50, ids=int, retract=True)
@@ -292,6 +372,25 @@ def test_blind_deletes_keep_the_way_in_which_columns_are_read():
     changing.batch([row(10, 1, b=0.0)])
     assert not changing.change(replace(asking, aggs={"m": ("sum", "b")}))
     assert changing.change(replace(asking, sizes=(3,)))
+
+
+def test_another_condition_for_deletes_is_refused():
+    """Rows that are stored were marked by the condition before it; a checkpoint without one accepts any."""
+    asking = Asking(aggs={"n": ("count",)}, emit="update", lateness=50, ids=int, retract=True)
+    plan = asking.plan()
+    play = Play(plan, seed=1, delay_ms=0)
+
+    def resumed(condition: str | None) -> None:
+        play.plan = replace(plan, condition=condition, probe=play._probe)
+        play.batch(asking.table([row(10, 1) | {"i": 1}]).select(plan.schema.names), None)
+
+    resumed(None)
+    resumed("op = 'delete'")
+    resumed("op = 'delete'")
+    with pytest.raises(CorruptStateError) as refused:
+        resumed("op = 'gone'")
+    said = """: retract is "op = 'gone'", was "op = 'delete'", and cannot change. Start from a new checkpoint"""
+    assert said in str(refused.value)
 
 
 def test_panes_without_keys():

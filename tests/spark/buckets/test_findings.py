@@ -15,10 +15,10 @@ from sash import CorruptStateError, SashError
 from sash.keyed.emit import LOWEST
 from sash.spark.stream import export, log
 from sash.spark.stream.bucket_ids import labels
-from sash.spark.stream.definitions import call_of, current_of
+from sash.spark.stream.definitions import current_of
 from sash.spark.stream.findings import KINDS, BucketState, Finding, Tally
 from sash.spark.stream.log import Head
-from sash.spark.stream.stored_definition import StoredDefinition
+from sash.spark.stream.stored_definition import StoredDefinition, call_of
 from support.buckets.cluster import Play
 from support.buckets.memory import Contents, MemoryStore
 from support.buckets.single import COUNT, Single, event, plain
@@ -403,6 +403,9 @@ def test_columns_are_selected_from_rows_of_an_earlier_definition():
     one.run([event(3, named=False)])
     state = BucketState(labels(1)[0], one.head)
     current = export.require_current([state])
+    export.require_rows([state], -1)
+    with pytest.raises(CorruptStateError, match="no rows to export, all have expired; start the new stream without"):
+        export.require_rows([state], max(entry.newest for entry in state.entries.values()))
     tables = [
         export.exported_rows(current, LOWEST, entry, one.store.committed.log[seq])
         for seq, entry in state.entries.items()

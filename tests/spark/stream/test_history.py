@@ -4,6 +4,7 @@ Two queries, each with several aggregations: one that is stopped and starts agai
 its first micro-batch, and whose stream repeats rows of the history.
 """
 
+import json
 import shutil
 from collections.abc import Sequence
 from functools import reduce
@@ -15,7 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sash import SashError, monoids
+from sash.keyed.spec import Spec
 from sash.spark import metrics, rolling
+from sash.spark.stream.query import planned
 from support import spark_streams as streams
 from support.spark_streams import COMMUTATIVE, DELAY, LATENESS, ORDERED, Case, Row, assert_same, latest
 
@@ -163,3 +166,64 @@ def test_what_is_no_history_is_refused(spark):
     sentence = "history must have the columns that retract reads, 'x > 3'; it has k, t."
     assert refusal(stream, missing, retract="x > 3") == sentence
     assert "_sash_definition" in refusal(stream, good.withColumn("_sash_position", F.lit("{}")))
+
+
+@pytest.fixture(scope="module")
+def exported(spark):
+    """A stream, what is asked of it, and a row of it in the form of an export at a position."""
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 day")
+    stream = stream.selectExpr("CAST(value AS STRING) AS k", "timestamp AS t", "value AS x", "value > 3 AS gone")
+    aggs = {"s": monoids.sum("x")}
+    words = {"keys": ["k"], "time": "t", "windows": ["1h"], "aggs": aggs, "emit": "final", "retract": "NOT gone"}
+    _, plan = planned(stream, Spec.of(**words), 2)
+
+    def at(revision: int) -> DataFrame:
+        position = {"horizon": 0, "watermark": 0, "finished": 0, "shown": 0, "newest": 5, "revision": revision}
+        row = "SELECT 'a' AS k, timestamp'2026-01-01' AS t, true AS __sash_retract, 1L AS x"
+        definition = json.dumps(plan.stored_plain)
+        return spark.sql(row).withColumns(
+            {"_sash_position": F.lit(json.dumps(position)), "_sash_definition": F.lit(definition)}
+        )
+
+    return stream, words, at
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"keys": ["x"]}, 'be changed to this one: keys is ["x"], was ["k"], and cannot change. Use its definition'),
+        ({"retract": "gone"}, 'retract is "gone", was "NOT gone", and cannot change'),
+        ({"retract": "gone AND true"}, 'retract is "gone AND true", was "NOT gone", and cannot change'),
+        ({"windows": ["2h"]}, "window 2h needs rows that have expired: they are stored for 1h"),
+        ({"aggs": {"s": monoids.sum("x"), "n": monoids.count("k")}, "id": "t"}, 'id is "t", was None, and cannot'),
+        ({"emit": "arrival"}, 'rows that came while it was "final" are not final yet'),
+    ],
+)
+def test_an_export_by_a_definition_that_cannot_change_is_refused_before_the_query_starts(exported, change, said):
+    stream, words, at = exported
+    assert rolling(stream, **words, buckets=3, history=at(1)).isStreaming
+    with pytest.raises(SashError) as caught:
+        rolling(stream, **words | change, history=at(1))
+    assert caught.value.argument == "history"
+    assert said in str(caught.value) and str(caught.value).startswith("history was exported from a stream by another")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            lambda at: at(1).drop("x"),
+            "history must have one column 'x', as the export has; it has k, t, __sash_retract, ",
+        ),
+        (lambda at: at(1).withColumn("x", F.lit("1")), "history must hold int64 in the column 'x', as the export does"),
+        (lambda at: at(1).union(at(2)), "history must be one export, got rows of several, whose streams were not at"),
+        (lambda at: at(1).where("false"), "history must have rows: an export without rows does not say where its"),
+        (lambda at: at(1).withColumn("_sash_position", F.lit("{")), "as it was written, but _sash_position or _sash_d"),
+        (lambda at: at(1).withColumn("_sash_position", F.lit("{}")), "cannot be read: KeyError('watermark')."),
+    ],
+)
+def test_rows_that_are_not_those_of_one_export_are_refused_before_the_query_starts(exported, changed, said):
+    stream, words, at = exported
+    with pytest.raises(SashError) as caught:
+        rolling(stream, **words, history=changed(at))
+    assert (caught.value.argument, said in str(caught.value)) == ("history", True), str(caught.value)

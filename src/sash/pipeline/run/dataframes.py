@@ -23,10 +23,9 @@ from sash.pipeline.run.option_text import absolute, text_of
 from sash.pipeline.run.steps import HIDDEN, MALFORMED
 from sash.spark import rolling
 from sash.spark.columns import column
-from sash.spark.retractions import with_mark
 from sash.spark.stream.compatibility import require_compatible
 from sash.spark.stream.history import is_export
-from sash.spark.stream.query import plan_of
+from sash.spark.stream.query import planned
 
 BUILT_IN_SOURCES = ("demo", "replay")
 _RECORDS = ("csv", "json", "xml")  # formats that return the text of malformed records
@@ -119,10 +118,10 @@ def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Check
 
     Raise an error if the checkpoint cannot be read, or its state cannot follow the change.
     """
-    marked, spec = with_mark(frames.rows, pipeline.rolling.spec)
-    spark, place = marked.sparkSession, str(checkpoint.place)
+    spark, place = frames.rows.sparkSession, str(checkpoint.place)
+    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets)
     try:
-        return require_compatible(spark, place, plan_of(marked.schema, spec, pipeline.rolling.buckets))
+        return require_compatible(spark, place, plan)
     except SashError as error:
         raise pipeline.mistake(("checkpoint",), str(error)) from error
 

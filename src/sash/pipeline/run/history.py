@@ -18,10 +18,9 @@ from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.checkpoint import Checkpoint
 from sash.pipeline.run.dataframes import Frames, history_rows, reading_history, rolled, usable_rows, with_results
 from sash.spark.columns import column
-from sash.spark.retractions import with_mark
 from sash.spark.stream.history import is_export
 from sash.spark.stream.initial_state import Seam
-from sash.spark.stream.query import plan_of
+from sash.spark.stream.query import planned
 
 DONE = "sash-backfill"  # the name of the file
 
@@ -57,12 +56,12 @@ def _supplied(pipeline: Pipeline, usable: DataFrame, results: DataFrame) -> Colu
     spec = pipeline.rolling.spec
     if spec.every is None and spec.emit != "final":
         return None
-    marked, spec = with_mark(usable, spec)
+    marked, plan = planned(usable, spec, None)
     newest = arrow.ticks(marked.agg(F.max(column(spec.time)).alias(spec.time)).toArrow(), spec.time)
     if newest[1] is not None and newest[1].any():  # there are no rows
         return F.lit(False)
     delay_ms = durations.nanoseconds(str(pipeline.source.watermark), "watermark") // 10**6
-    seam = Seam.after(plan_of(marked.schema, spec, None), int(newest[0][0]), delay_ms)
+    seam = Seam.after(plan, int(newest[0][0]), delay_ms)
     horizon = seam.position["horizon"]
     if spec.every is None:
         return F.lit(False) if horizon is None else column(spec.time) < _instant(horizon, results, spec.time)

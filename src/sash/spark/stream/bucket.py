@@ -4,7 +4,7 @@ Independent of Spark. The log in the state store is the truth; a cached stream i
 the log. Every mutation, including those of timers, is logged with a nonce of its own before the stream is cached.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sash.keyed import panes
 from sash.keyed.question_columns import is_own
 from sash.keyed.stream import COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
-from sash.spark.stream.change import change_from, require_answerable
+from sash.spark.stream.change import Change, change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
@@ -109,7 +109,7 @@ class Bucket:
     def _stream(self, log: Log) -> Stream:
         cached = self.cache.take(self.key)
         head = log.head
-        if head.fingerprint != self.plan.fingerprint:
+        if not self.plan.wrote(head.definition):
             return self._changed(log)
         head.adopt(self.plan.stored_plain)  # its lateness may be another, or its version
         if not head.entries:
@@ -132,10 +132,11 @@ class Bucket:
         head = log.head
         change = require_answerable(self.plan, head)
         self.counts["rebuilds"] += 1
-        emptied = change.emptied(log)
-        head.position = change.position(head.position)
+        position = head.position
+        head.position = change.position(position)
         head.adopt(self.plan.stored_plain)
         stream = self._replayed(self.plan.stream(), log, 0)
+        emptied = change.emptied(position, self._before(change, log), stream) if change.empties else None
         if not head.position:
             return stream
         stream.continue_from(head.position)
@@ -145,6 +146,16 @@ class Bucket:
             stream.emitter.recall()
             self._repeated = Repeated.of(self.plan, None, emptied)
         return stream
+
+    def _before(self, change: Change, log: Log) -> Stream:
+        """Return a stream with the rows of the log and the windows before a change."""
+        plan = change.with_old_windows
+
+        def converted(table: pa.Table, definition: dict[str, Any]) -> pa.Table:
+            return change_from(plan, definition).conversion(table)
+
+        head = replace(log.head, definitions=[*log.head.definitions, plan.stored_plain])
+        return self._replayed(plan.stream(), Log(log.store, head, converted), 0)
 
     def _place(self, head: Head, cached: CachedStream) -> int | None:
         if self.plan.checked:

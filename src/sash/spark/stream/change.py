@@ -4,6 +4,7 @@ The state is a log of accepted rows, so another definition can be answered from 
 What cannot be answered is refused with a sentence for each difference that stands in the way.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,11 @@ from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
 from sash.keyed.stream import Stream
+from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
-from sash.spark.stream.log import Head, Log
+from sash.spark.stream.log import Head
 from sash.spark.stream.plan import Plan
-from sash.spark.stream.stored_definition import StoredDefinition
+from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 # What says which events are the same, which results there are and where they are stored.
 FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed")
@@ -57,7 +59,8 @@ class Change:
             one, other = _plain(new[name]), _plain(old.get(name))
             if name in _DURATIONS and _length(one) == _length(other):
                 continue
-            if one != other:
+            unknown = other == MARK and isinstance(one, dict)  # of a version that did not store the condition
+            if one != other and not unknown:
                 yield name, f"{name} is {_text(one)}, was {_text(other)}"
 
     def _aggregates(self) -> Iterator[str]:
@@ -68,7 +71,7 @@ class Change:
             elif name not in new:
                 yield f"aggregate {name} is gone"
             elif _plain(new[name]) != old[name]:
-                yield f"aggregate {name} is {_call(new[name])}, was {_call(old[name])}"
+                yield f"aggregate {name} is {call_of(new[name])}, was {call_of(old[name])}"
 
     def _types(self) -> Iterator[str]:
         for field in self.plan.schema:
@@ -78,11 +81,8 @@ class Change:
 
     # --- what stands in the way -------------------------------------------------------------------
 
-    def obstacles(self, horizon: int | None) -> list[str]:
-        """Return why the state cannot follow, each as a clause; what its records lack is not among them.
-
-        `horizon` is that of the bucket: before it has one, no row has expired.
-        """
+    def obstacles(self, head: Head) -> list[str]:
+        """Return why the state of a bucket cannot follow, each as a clause; what its records lack is not among them."""
         new = self.plan.stored
         found = [f"{text}, and cannot change" for name, text in self._words(FIXED)]
         if new.buckets != self.old.buckets:
@@ -93,11 +93,8 @@ class Change:
         found += [*self._fixed_types(), *self._questions()]
         if found:
             return found
-        if new.words["emit"] == "arrival" and self.old.words["emit"] == "final":
-            found.append(
-                'emit is "arrival", was "final": rows that are not final yet would never be emitted; use emit="update"'
-            )
-        return [*found, *self._lost_deletes(), *self._blind_deletes(), *self._too_wide(horizon)]
+        lost = [*self._lost_rows(head), *self._lost_deletes(), *self._blind_deletes()]
+        return lost + list(self._too_wide(head.position.get("horizon")))
 
     def _fixed_types(self) -> Iterator[str]:
         spec = self.plan.spec
@@ -115,6 +112,19 @@ class Change:
             columns = [[(field.name, str(field.type)) for field in one.columns] for one in (new, old)]
             if new[1:] != old[1:] or columns[0] != columns[1]:
                 yield "at has other columns, and cannot change"
+
+    def _lost_rows(self, head: Head) -> Iterator[str]:
+        """Rows that are not final have not been emitted, and lack columns that "arrival" passes through.
+
+        The query may have had other definitions since: a bucket that was not touched knows nothing of them.
+        """
+        if self.plan.spec.emit != "arrival" or self.old.words["emit"] != "final":
+            return
+        if any(entry.rows and entry.newest >= head.position["finished"] for entry in head.entries):
+            yield (
+                'emit is "arrival", and rows that came while it was "final" are not final yet: they would never be '
+                'emitted; use emit="update" until they are'
+            )
 
     def _lost_deletes(self) -> Iterator[str]:
         """Results of "update" may have to be withdrawn, which only "update" can say."""
@@ -137,7 +147,7 @@ class Change:
         yield f"deletes without id compare the aggregated columns, and {names} would change which rows they remove"
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
-        """Yield a window whose rows have expired."""
+        """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
         largest, had = self.plan.definition.largest, self.old.largest
         if horizon is not None and largest > had:
             name = next(name for name, size in self.plan.definition.windows if size == largest)
@@ -158,19 +168,29 @@ class Change:
         carried = set(new.words["carry"]) - set(old.words["carry"])
         return old.words["emit"] != "update" or bool(first or added or others or carried)
 
-    def emptied(self, log: Log) -> pa.Table | None:
-        """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
+    @cached_property
+    def empties(self) -> bool:
+        """Whether boundaries that were emitted may have no result any more.
 
         A boundary has a result while its largest window has a row; that window may be gone.
         """
-        spec, position = self.plan.spec, log.head.position
+        spec = self.plan.spec
         shrinks = self.old.largest > self.plan.definition.largest
-        if spec.every is None or spec.emit != "update" or self.old.words["emit"] != "update" or not shrinks:
-            return None
-        until = position["shown"]
+        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and shrinks
+
+    @cached_property
+    def with_old_windows(self) -> Plan:
+        """The plan with the windows of before."""
+        return replace(self.plan, spec=replace(self.plan.spec, windows=tuple(self.old.words["windows"])))
+
+    def emptied(self, position: dict[str, Any], before: Stream, after: Stream) -> pa.Table:
+        """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
+
+        Both streams have the rows of the bucket: `after` is the plan's, `before` has the windows of before.
+        """
+        spec, until = self.plan.spec, position["shown"]
         start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
-        before = replace(self.plan, spec=replace(spec, windows=tuple(self.old.words["windows"])))
-        had, has = (_bounds(_replayed(plan, log), start, until) for plan in (before, self.plan))
+        had, has = (_bounds(stream, start, until) for stream in (before, after))
         left = set(map(_place, has.select([*spec.keys, "window_end"]).to_pylist()))
         gone = [_place(row) not in left for row in had.select([*spec.keys, "window_end"]).to_pylist()]
         return had.filter(pa.array(gone, pa.bool_()))
@@ -186,17 +206,28 @@ class Change:
         return position | {"shown": max(position["shown"], position["finished"])}
 
 
-_CHANGES: dict[tuple[str, str, str], Change] = {}
+_CHANGES: dict[tuple[str, ...], Change] = {}
 
 
 def change_from(plan: Plan, definition: dict[str, Any]) -> Change:
     """Return the way from an earlier definition, which is plain data, to a plan; a process makes it once."""
     if len(_CHANGES) > 64:
         _CHANGES.clear()
-    place = (plan.start, plan.fingerprint, definition["fingerprint"])
+    # A fingerprint leaves out what may change without an effect on what is stored.
+    place = (plan.start, plan.fingerprint, definition["fingerprint"], json.dumps(definition["words"], sort_keys=True))
     if place not in _CHANGES:
         _CHANGES[place] = Change(StoredDefinition.from_plain(definition), plan)
     return _CHANGES[place]
+
+
+def obstacles_of(plan: Plan, head: Head) -> list[str]:
+    """Return all that stands in the way of a change of a bucket, each as a clause."""
+    obstacles = change_from(plan, head.definition).obstacles(head)
+    if obstacles:
+        return obstacles
+    forms = sorted({entry.form for entry in head.entries if entry.rows})
+    clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
+    return list(dict.fromkeys(clause for some in clauses for clause in some))
 
 
 def require_answerable(plan: Plan, head: Head) -> Change:
@@ -207,19 +238,14 @@ def require_answerable(plan: Plan, head: Head) -> Change:
             "which; run the definition it was written with once, and then change it, or start from a new checkpoint.",
             argument="checkpoint",
         )
-    change = change_from(plan, head.definition)
-    obstacles = change.obstacles(head.position.get("horizon"))
-    if not obstacles:
-        forms = sorted({entry.form for entry in head.entries if entry.rows})
-        clauses = [change_from(plan, head.definitions[form]).conversion.obstacles() for form in forms]
-        obstacles = list(dict.fromkeys(clause for some in clauses for clause in some))
+    obstacles = obstacles_of(plan, head)
     if obstacles:
         raise CorruptStateError(
             "The checkpoint was written with another definition, and cannot be changed to this one: "
             f"{'; '.join(obstacles)}. {_NEW}",
             argument="checkpoint",
         )
-    return change
+    return change_from(plan, head.definition)
 
 
 def _plain(value: Any) -> Any:
@@ -236,31 +262,17 @@ def _length(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return json.dumps(value["condition"], ensure_ascii=False)
+    if value == MARK:
+        return "a condition"
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
-
-
-def _call(agg: dict[str, Any]) -> str:
-    version = agg["monoid"]["version"]
-    return f"{agg['monoid']['name']}({', '.join(agg['columns'])})" + (f" version {version}" if version else "")
 
 
 def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
     """Return the keys and times of the boundaries after one time and up to another."""
     assert isinstance(stream.emitter, BoundaryUpdate)
     return stream.emitter.bounds(stream.engine.boundaries(start, stop, None))
-
-
-def _replayed(plan: Plan, log: Log) -> Stream:
-    """Return a stream of a plan after all records of a log."""
-
-    def converted(table: pa.Table, definition: dict[str, Any]) -> pa.Table:
-        return change_from(plan, definition).conversion(table)
-
-    head = replace(log.head, definitions=[*log.head.definitions, plan.stored_plain])
-    stream = plan.stream()
-    for table in Log(log.store, head, converted).tables(0):
-        stream.replay(table)
-    return stream
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:

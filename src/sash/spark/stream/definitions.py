@@ -4,10 +4,7 @@ A bucket has the current definition once it has been touched since the query sta
 """
 
 from collections.abc import Iterable
-from typing import Any
 
-from sash.errors import SashError
-from sash.serialize import monoid_from
 from sash.spark.stream.findings import definition_of
 from sash.spark.stream.log import Head
 from sash.spark.stream.stored_definition import StoredDefinition
@@ -29,18 +26,6 @@ def watermark_of(head: Head, definition: StoredDefinition) -> int | None:
     """Return the watermark in ticks at which a bucket was last touched, or None if there was none."""
     horizon = head.position.get("horizon")
     return None if horizon is None else int(horizon) + definition.lateness
-
-
-def call_of(agg: dict[str, Any]) -> str:
-    """Return an aggregate of a stored definition as a call, such as `sum('amount')`."""
-    monoid = agg["monoid"]
-    if monoid["built_in"]:
-        try:
-            return repr(monoid_from(monoid))
-        except (SashError, KeyError):
-            pass  # of another version of sash
-    version = f", version {monoid['version']}" if monoid["version"] else ""
-    return f"{monoid['name']}({', '.join(map(repr, agg['columns']))}{version})"
 
 
 def _touched(head: Head) -> tuple[int, int]:

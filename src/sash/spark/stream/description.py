@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed.emit import LOWEST
-from sash.spark.stream.definitions import call_of, current_of
+from sash.spark.stream.definitions import current_of
 from sash.spark.stream.findings import BucketState, definition_of
 from sash.spark.stream.inspect import moment
 from sash.spark.stream.log import Head, table_of
 from sash.spark.stream.snapshot import Snapshot, snapshot_of
-from sash.spark.stream.stored_definition import StoredDefinition
+from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 _SPANS = "bucket int, rows long, oldest long"
 

@@ -64,6 +64,7 @@ def _exported(snapshot: Snapshot, out: Location) -> Export:
     require_emitted(heads, watermark)
     position = position_of(heads, current, watermark)
     bound = current.retained_after(position["horizon"])
+    require_rows(buckets.values(), bound)
 
     def retained(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -142,6 +143,15 @@ def _fits(one: StoredDefinition | None, current: StoredDefinition) -> bool:
         return False
     columns = set(one.record) if one.panes is None else list(one.record)
     return all(field in columns for field in current.record)
+
+
+def require_rows(buckets: Iterable[BucketState], bound: int) -> None:
+    """Raise CorruptStateError if no row is after a time: it is the rows that say where the stream was."""
+    if not any(entry.newest > bound for state in buckets for entry in state.entries.values()):
+        raise CorruptStateError(
+            "The checkpoint has no rows to export, all have expired; start the new stream without them.",
+            argument="checkpoint",
+        )
 
 
 def require_emitted(heads: Iterable[Head], watermark_ms: int | None) -> None:

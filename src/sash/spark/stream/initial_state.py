@@ -82,10 +82,15 @@ class Seam(NamedTuple):
         """Return the seam of the checkpoint that the rows were exported from, whose definition may be another."""
         facts = json.loads(text)
         found, definition = facts["position"], {**facts["definition"], "buckets": plan.buckets}
+        watermark, position = cls.exported_at(found)
+        same = plan.wrote(definition) or not change_from(plan, definition).differences()
+        return cls(watermark, position, plan.stored_plain if same else definition)
+
+    @staticmethod
+    def exported_at(found: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+        """Return the watermark of an export's position, and the position of a bucket there."""
         names = ("revision", "finished", "shown", "horizon")
-        position = {"newest": None, "seq": 0} | {name: found[name] for name in names}
-        same = definition["fingerprint"] == plan.fingerprint or not change_from(plan, definition).differences()
-        return cls(found["watermark"], position, plan.stored_plain if same else definition)
+        return found["watermark"], {"newest": None, "seq": 0} | {name: found[name] for name in names}
 
 
 # --- rows on their way to their buckets -----------------------------------------------------------
@@ -200,7 +205,7 @@ def _written(plan: Plan, seam: Seam, rows: pa.Table) -> dict[int, bytes]:
     head.advance(hashes.tobytes())
     if rows.num_rows:
         Log(store, head).append(rows, arrow.ticks(rows, plan.spec.time)[0])
-    if head.fingerprint != plan.fingerprint:
+    if not plan.wrote(head.definition):
         require_answerable(plan, head)
     return store.records | {HEAD: head.to_bytes()}
 

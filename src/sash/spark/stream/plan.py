@@ -31,6 +31,7 @@ class Plan:
     spec: Spec
     schema: pa.Schema  # of the rows that are packed
     buckets: int
+    condition: str | None = None  # for deletes, as text; the rows have a column in its place
     operator: str = ""  # distinguishes two of them in one query, the same whenever it starts
     start: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the query: custom monoids may differ in the next
     checked: bool = True  # whether nonces are compared; only a test that they are needed turns this off
@@ -69,7 +70,16 @@ class Plan:
     @cached_property
     def stored(self) -> StoredDefinition:
         """The definition as it is stored with the state."""
-        return StoredDefinition.of(self.spec, self.definition, self.schema, self.logged, self.buckets, self.asking)
+        return StoredDefinition.of(
+            self.spec, self.definition, self.schema, self.logged, self.buckets, self.condition, self.asking
+        )
+
+    def wrote(self, definition: dict[str, Any]) -> bool:
+        """Return whether a stored definition is that of the plan; earlier versions did not store conditions."""
+        if definition["fingerprint"] != self.fingerprint:
+            return False
+        retract = definition.get("words", {}).get("retract")
+        return not isinstance(retract, dict) or retract == self.stored.words["retract"]
 
     @cached_property
     def stored_plain(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark import schema
 from sash.spark.columns import column
-from sash.spark.retractions import MARK, with_mark
+from sash.spark.retractions import MARK, condition_text, with_mark
 from sash.spark.stream.history import WATERMARK_DELAY, initial_state_of
 from sash.spark.stream.packing import PACKED, pack, unpack
 from sash.spark.stream.plan import Plan
@@ -41,12 +41,10 @@ def roll_stream(
     _require_watermark(df, spec.time, "df")
     if questions is not None:
         _require_watermark(questions.df, questions.time, "at")
-    asked = spec
-    df, spec = with_mark(df, spec)
+    df, plan = planned(df, spec, buckets, questions, **options)
     descriptions = [description_of(one) for one in (df, *([] if questions is None else [questions.df]))]
-    chained = any(map(is_stateful, descriptions))
-    plan = plan_of(df.schema, spec, buckets, questions, chained=chained, **options)
-    plan = replace(plan, operator=f"{plan.fingerprint[:8]}_{digest_of(descriptions[0])[:8]}")
+    operator = f"{plan.fingerprint[:8]}_{digest_of(descriptions[0])[:8]}"
+    plan = replace(plan, operator=operator, chained=any(map(is_stateful, descriptions)))
     result = plan.result
     given = (df if questions is None else questions.df).schema
     output = spark.StructType([_field(given, field) for field in result])
@@ -68,7 +66,7 @@ def roll_stream(
         outputStructType=OUTPUT,
         outputMode="Append",
         timeMode="EventTime",
-        initialState=None if history is None else initial_state_of(history, df.schema, asked, plan),
+        initialState=None if history is None else initial_state_of(history, df.schema, spec, plan),
     )
     observed = stateful.observe(OBSERVED + plan.operator, F.collect_list("counts").alias("counts"))
     results = observed.select("data").mapInArrow(unpacking, output)
@@ -78,6 +76,15 @@ def roll_stream(
 def _numbered(df: DataFrame, columns: pa.Schema) -> DataFrame:
     """Return columns named by position: Spark would take a dot in a name for a member of a struct."""
     return df.select(*[column(name) for name in columns.names]).toDF(*[f"c{i}" for i in range(len(columns))])
+
+
+def planned(
+    df: DataFrame, spec: Spec, buckets: int | None, questions: Questions | None = None, **options: Any
+) -> tuple[DataFrame, Plan]:
+    """Return rows with a column in place of a condition for deletes, and the plan for them."""
+    marked, own = with_mark(df, spec)
+    condition = None if own is spec else condition_text(spec.retract)
+    return marked, plan_of(marked.schema, own, buckets, questions, condition=condition, **options)
 
 
 def plan_of(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 
 from sash import durations, serialize
+from sash.errors import SashError
 from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST
 from sash.keyed.horizon import Grid
@@ -74,13 +75,17 @@ class StoredDefinition:
         columns: pa.Schema,
         logged: list[str],
         buckets: int,
+        condition: str | None = None,
         asking: QuestionColumns | None = None,
     ) -> Self:
-        """Return the definition of a stream whose rows have these columns, and whose records have those."""
+        """Return the definition of a stream whose rows have these columns, and whose records have those.
+
+        `condition` is what the column for deletes stands for, as text.
+        """
         grid, merges = definition.grid(spec), definition.merges(spec)
         return cls(
             fingerprint_of(spec, columns, buckets, asking),
-            spec.words(),
+            spec.words() | ({} if condition is None else {"retract": {"condition": condition}}),
             aggregates_of(spec),
             columns,
             tuple(logged),
@@ -191,6 +196,18 @@ def aggregates_of(spec: Spec) -> dict[str, Any]:
         name: {"monoid": serialize.monoid_to(monoid), "columns": list(monoid.columns)}
         for name, monoid in spec.aggs.items()
     }
+
+
+def call_of(agg: dict[str, Any]) -> str:
+    """Return an aggregate of a stored definition as a call, such as `sum('amount')`."""
+    monoid = agg["monoid"]
+    if monoid["built_in"]:
+        try:
+            return repr(serialize.monoid_from(monoid))
+        except (SashError, KeyError):
+            pass  # of another version of sash
+    version = f", version {monoid['version']}" if monoid["version"] else ""
+    return f"{monoid['name']}({', '.join(map(repr, agg['columns']))}{version})"
 
 
 def fingerprint_of(spec: Spec, schema: pa.Schema, buckets: int, asking: QuestionColumns | None = None) -> str:
