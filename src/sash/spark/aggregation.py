@@ -4,9 +4,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sash.errors import KindError, shown
+from sash.errors import KindError, UnsupportedError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
+from sash.spark.batch.questions import answer_batch, require_questions
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.retractions import with_mark
 from sash.spark.stream.cache_limit import cache_limit
@@ -34,6 +35,8 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    at: DataFrame | None = None,
+    at_time: str | None = None,
     buckets: int | None = None,
     cache_bytes: int | None = None,
     history: DataFrame | None = None,
@@ -54,6 +57,10 @@ def rolling(
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
 
+    With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
+    each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
+    Both are batch DataFrames; neither the events nor the questions of a key need to fit into memory.
+
     `history` is a batch DataFrame of the rows before a stream: a new checkpoint starts with the state as if they had
     been its first micro-batch. Nothing is emitted for what is final after them, or was as of their newest time; a query
     that has a checkpoint does not read them.
@@ -71,6 +78,9 @@ def rolling(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
+    require_questions(at, at_time, df, every)
+    if at is not None:
+        return _answer(df, at, at_time, spec)
     if not df.isStreaming:
         return roll_batch(df, spec)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
@@ -79,3 +89,10 @@ def rolling(
         marked, own = with_mark(df, spec)
         require_compatible(df.sparkSession, checkpoint, plan_of(marked.schema, own, buckets))
     return roll_stream(df, spec, buckets, history, cache_limit=limit)
+
+
+def _answer(df: DataFrame, at: DataFrame, at_time: str | None, spec: Spec) -> DataFrame:
+    """Return the results as of the rows of `at`, which is a batch or a stream as `df` is."""
+    if df.isStreaming:
+        raise UnsupportedError("at must be left out with a streaming df; it can be asked about a batch.", argument="at")
+    return answer_batch(df, at, at_time, spec)
