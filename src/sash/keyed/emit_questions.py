@@ -111,8 +111,8 @@ class _Questions:
     # --- answers out ------------------------------------------------------------------------------
 
     def _answers(self, rows: "pa.Table", times: NDArray[np.int64]) -> "tuple[_core.Anchors, Answers]":
-        keys = rows.select(list(self.columns.keys)) if self.columns.keys else None
-        anchors = asked(self.context.engine, keys, times)
+        names = self.columns.keys
+        anchors = asked(self.context.engine, rows if names else None, names, times)
         return anchors, self.context.answers(anchors)
 
     def _emission(self, rows: "pa.Table", columns: "dict[str, pa.Array]", counts: Counter[str]) -> Emission:

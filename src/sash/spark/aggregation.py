@@ -7,12 +7,13 @@ from pyspark.sql import DataFrame
 from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
+from sash.spark.batch.questions import answer_batch, require_questions
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.compatibility import is_new, require_compatible
 from sash.spark.stream.history import require_history
 from sash.spark.stream.query import planned, roll_stream
-from sash.spark.stream.questions import Questions, require_questions
+from sash.spark.stream.questions import Questions
 
 
 def rolling(
@@ -34,13 +35,13 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    at: DataFrame | None = None,
+    at_time: str | None = None,
+    at_id: str | None = None,
     buckets: int | None = None,
     cache_bytes: int | None = None,
     history: DataFrame | None = None,
     checkpoint: str | None = None,
-    at: DataFrame | None = None,
-    at_time: str | None = None,
-    at_id: str | None = None,
 ) -> DataFrame:
     """Return the DataFrame with a column for each aggregate and window; arguments and results are as in `sash.rolling`.
 
@@ -57,6 +58,14 @@ def rolling(
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
 
+    With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
+    each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
+    Of two batch DataFrames neither the events nor the questions of a key need to fit into memory. Two streaming ones
+    both need a watermark, and the smaller one counts: a stream of questions that is silent holds everything back. With
+    `emit="arrival"` a question is answered with what is known at the end of its micro-batch, with "final" once nothing
+    can change the answer, and with "update" at once and whenever the answer changes; `at_id` then names the column that
+    distinguishes questions of one key and time. Questions behind the horizon are late, as rows are.
+
     `history` is a batch DataFrame of the rows before a stream: a new checkpoint starts with the state as if they had
     been its first micro-batch. Nothing is emitted for what is final after them, or was as of their newest time; a query
     that has a checkpoint does not read them.
@@ -70,13 +79,13 @@ def rolling(
         )
     if history is not None:
         require_history(history, df)
-    require_questions(df, at, at_time, at_id)
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
+    require_questions(at, at_time, at_id, df, every)
     if not df.isStreaming:
-        return roll_batch(df, spec)
+        return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)
     questions = None if at is None else Questions(at, at_time or spec.time, at_id)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)

@@ -31,12 +31,14 @@ class Questioned:
     closed: str = "right"
     retract: bool = False
     python: bool = False
+    more: bool = False  # another aggregate
 
     def plan(self, buckets: int = 3, **more: Any) -> Plan:
         """The plan of its stream."""
         from sash import monoids
 
         aggs: dict[str, Any] = {"n": monoids.count(), "s": monoids.sum("x"), "new": monoids.last("x")}
+        aggs |= {"top": monoids.max("x")} if self.more else {}
         words: dict[str, Any] = {"aggs": aggs | ({"text": letters("x")} if self.python else {})}
         words |= {"id": "i", "retract": "gone"} if self.retract else {"id": "i"}
         spec = Spec.of(
@@ -82,6 +84,10 @@ class QuestionOracle:
         self._take(events, horizon)
         return self._answers(questions, horizon)
 
+    def answer(self, question: Row) -> Row:
+        """Return the answer to a question by what is known."""
+        return self._marked(self._answer(question))
+
     def _take(self, events: Sequence[Row], horizon: int | None) -> None:
         for row in sorted(events, key=lambda row: (row["t"], bool(row.get("gone")))):
             if horizon is not None and row["t"] < horizon:
@@ -116,7 +122,7 @@ class QuestionOracle:
         return found
 
     def _names(self) -> list[str]:
-        aggs = ["n", "s", "new", *(["text"] if self.asking.python else [])]
+        aggs = ["n", "s", "new", *(["text"] if self.asking.python else []), *(["top"] if self.asking.more else [])]
         return [f"{agg}_{duration(size)}" for agg in aggs for size in self.asking.sizes]
 
     def _marked(self, row: Row, late: bool = False) -> Row:
@@ -138,6 +144,8 @@ class QuestionOracle:
             name = duration(size)
             answer |= {f"n_{name}": len(rows), f"s_{name}": sum(there) if there else None}
             answer[f"new_{name}"] = there[-1] if there else None
+            if self.asking.more:
+                answer[f"top_{name}"] = max(there, default=None)
             if self.asking.python:
                 text = ""
                 for value in there:
@@ -163,6 +171,14 @@ class QuestionTrial:
 
     def batch(self, events: Sequence[Row], questions: Sequence[Row], marker: bool = False) -> None:
         """Take a micro-batch, and compare its answers."""
+        found, wanted = (sorted(map(plain, rows), key=repr) for rows in self.said(events, questions, marker))
+        assert found == wanted
+        self.answers += len(found)
+
+    def said(
+        self, events: Sequence[Row], questions: Sequence[Row], marker: bool = False
+    ) -> tuple[list[Row], list[Row]]:
+        """Take a micro-batch, and return the answers of the play and those of the oracle."""
         horizon = self._horizon()
         table, asked = self._tables(events, questions, marker)
         self.play.questions = asked
@@ -170,10 +186,13 @@ class QuestionTrial:
             times = [time for time in rows.column(column).cast(pa.int64()).to_pylist() if time is not None]
             self.newest[i] = max([self.newest[i], *times])
         said = self.play.batch(table, min(self.newest))
-        found = sorted(map(plain, said.to_pylist()), key=repr)
-        wanted = sorted(map(plain, self.oracle.step(events, questions, horizon)), key=repr)
-        assert found == wanted
-        self.answers += len(found)
+        return said.to_pylist(), self.oracle.step(events, questions, horizon)
+
+    def change(self, asking: Questioned) -> None:
+        """Continue with another definition over the same state, as after a restart."""
+        before, self.asking, self.oracle.asking = self.play, asking, asking
+        self.play = QuestionPlay(asking.plan(), seed=before.random.randrange(2**16), delay_ms=before.delay_ms)
+        self.play.stores, self.play.watermark_ms = before.stores, before.watermark_ms
 
     def end(self) -> None:
         """Let both watermarks pass everything: all is answered, and nothing is left."""

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.inputs import arrow
-from sash.keyed.spec import Spec
 from sash.spark.stream.plan import Plan
 
 _MARKS = ("revision", "deleted", "late")
@@ -64,9 +63,9 @@ class Repeated:
         one that has the same only adds a row.
         """
         spec = self.plan.spec
-        names = identity_of(spec)
+        names = identity_of(self.plan)
         said = _found(table, step, names)
-        if spec.every is None and spec.id is None:
+        if spec.every is None and spec.id is None and self.plan.asking is None:
             own = {*names, *spec.carry, *_MARKS}
             results = [name for name in table.column_names if name not in own]
             live = step.filter(pc.invert(step.column("deleted"))) if "deleted" in step.column_names else step
@@ -85,8 +84,11 @@ def _found(table: pa.Table, other: pa.Table, names: list[str]) -> NDArray[np.boo
     return found
 
 
-def identity_of(spec: Spec) -> list[str]:
+def identity_of(plan: Plan) -> list[str]:
     """Return the columns that identify a result."""
+    spec, asking = plan.spec, plan.asking
+    if asking is not None:
+        return [*spec.keys, asking.time, *([] if asking.id is None else [asking.id])]
     when = [spec.time] if spec.every is None else ["window_end"]
     return [*spec.keys, *when, *([spec.id] if spec.every is None and spec.id is not None else [])]
 
