@@ -58,6 +58,10 @@ class KindError(SashError, TypeError):
     """An argument has an invalid type, or one that differs from the type of the window's entries."""
 
 
+class RetentionError(SashError, ValueError):
+    """A question reaches behind what is retained."""
+
+
 class OutOfOrderError(SashError, ValueError):
     """A time arrived out of order at a structure that requires times in order."""
 

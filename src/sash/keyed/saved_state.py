@@ -80,6 +80,13 @@ def require_position(saved: dict[str, Any]) -> None:
         raise _damaged(f"its position has the parts {sorted(saved)}")
 
 
+def bound_of(saved: Any) -> int | None:
+    """Return the time at or before which rows were dropped on request, or None."""
+    if saved is not None:
+        _require_integer(saved, LOWEST, HIGHEST, "dropped")
+    return None if saved is None else int(saved)
+
+
 def _require_integer(value: Any, least: int, most: int, name: str) -> None:
     if not is_integer(value) or not least <= value <= most:
         raise _damaged(f"{name} is {shown(value)}")

@@ -20,7 +20,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Positio
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.horizon import Horizon
-from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status
+from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status, with_types
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
@@ -66,6 +66,7 @@ class Stream:
     position: Position
     time_type: "pa.DataType"
     chained: bool = False  # rows come when the watermark passes them, so those of a step are judged by the one before
+    dropped: int | None = None  # rows at or before it were dropped on request, beyond those that expired
 
     @classmethod
     def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False, chained: bool = False) -> "Stream":
@@ -147,6 +148,7 @@ class Stream:
         self.position.revision += 1
         emission = self.emitter.rest()
         self.engine.expire(HIGHEST, HIGHEST)
+        self._dropped(self.position.newest)
         return emission
 
     def drop_before(self, horizon: Any) -> None:
@@ -157,6 +159,29 @@ class Stream:
             bound = max(grid.late_before(bound), LOWEST + 1)
         self.engine.expire(bound - 1, bound)
         self.retained.expire(bound - 1)
+        self._dropped(bound - 1)
+
+    def _dropped(self, bound: int | None) -> None:
+        """Take note that the rows at or before a time were dropped on request."""
+        if bound is not None:
+            self.dropped = bound if self.dropped is None else max(self.dropped, bound)
+
+    @property
+    def bound(self) -> int | None:
+        """The time at or before which every row was dropped, or None."""
+        bounds = [] if self.horizon.at is None else [self.retained_after(self.horizon.at)]
+        return max([*bounds, *([] if self.dropped is None else [self.dropped])], default=None)
+
+    def take_back(self, table: "pa.Table", names: int) -> None:
+        """Take back the row of a step of one row that raised, after its position was put back.
+
+        `names` is how many ids had names before it.
+        """
+        table = with_types(table, self.schema)
+        times, _ = arrow.ticks(table, self.spec.time)
+        ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
+        keys = arrow.keys_of(table, self.spec.keys)
+        self.engine.take_back(*keys, int(times[0]), ids, self.position.seq, names)
 
     # --- state, out and in ------------------------------------------------------------------------
 
@@ -209,6 +234,7 @@ class Stream:
         new.restore_position(self.saved_position())
         new.horizon.watermark = self.horizon.watermark
         new.definition.learned.update(self.definition.learned)
+        new.dropped = self.dropped
         return new
 
     def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
@@ -260,20 +286,18 @@ class Stream:
         pa = arrow.pyarrow()
         return pa.table({field.name: pa.array([key[field.name]], field.type) for field in fields})
 
-    def ticks(self, watermark: Any) -> int:
-        """Return a watermark in ticks of the time column."""
+    def ticks(self, time: Any, argument: str = "watermark") -> int:
+        """Return a time, such as a watermark, in ticks of the time column."""
         if self.definition.unit is None:
-            if not is_integer(watermark):
-                raise KindError(
-                    f"watermark must be an int like the times, got {shown(watermark)}.", argument="watermark"
-                )
-            if not LOWEST <= int(watermark) <= HIGHEST:
-                raise ArgumentError(f"watermark must fit int64, got {shown(watermark)}.", argument="watermark")
-            return int(watermark)
+            if not is_integer(time):
+                raise KindError(f"{argument} must be an int like the times, got {shown(time)}.", argument=argument)
+            if not LOWEST <= int(time) <= HIGHEST:
+                raise ArgumentError(f"{argument} must fit int64, got {shown(time)}.", argument=argument)
+            return int(time)
         zoned = getattr(self.time_type, "tz", None) is not None
-        if zoned and isinstance(watermark, np.datetime64):
+        if zoned and isinstance(time, np.datetime64):
             zoned = False  # NumPy's instants are UTC by convention
-        return Instants(self.definition.unit, "numpy", zoned).encode(watermark, "watermark")
+        return Instants(self.definition.unit, "numpy", zoned).encode(time, argument)
 
 
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:
