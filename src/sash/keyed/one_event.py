@@ -71,8 +71,8 @@ class Event(NamedTuple):
             if not step.results.num_rows:
                 return None, step.counts
             (found,) = step.results.to_pylist()
-        own = {name: found.pop(name, value) for name, value in self.row.items()}
-        return own | found, step.counts
+        read = stream.schema.names
+        return {**self.row, **found, **{name: self.row[name] for name in self.row if name not in read}}, step.counts
 
 
 def _columns_read(spec: Spec) -> set[str]:
