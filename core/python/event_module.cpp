@@ -25,18 +25,19 @@ constexpr int kNone = -1;
 
 Ref interned(const char* text) { return Ref::checked(PyUnicode_InternFromString(text)); }
 
-// An attribute that is an int64 or None. False: it is larger.
-bool number_of(PyObject* object, const Ref& name, std::optional<int64_t>& number) {
-    Ref value = Ref::checked(PyObject_GetAttr(object, name.get()));
+// An attribute that is an int64 or None, of an object's attributes. False: it is larger.
+bool number_of(const Ref& attributes, const Ref& name, std::optional<int64_t>& number) {
+    PyObject* value = PyDict_GetItemWithError(attributes.get(), name.get());
     number.reset();
-    if (value.is_none()) return true;
+    if (value == Py_None) return true;
+    if (!value) fail(ErrorKind::invariant, "an event needs " + shown(name.get()) + " of its stream.");
     int overflow = 0;
-    number = PyLong_AsLongLongAndOverflow(value.get(), &overflow);
+    number = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (*number == -1 && PyErr_Occurred()) throw PythonError{};
     return !overflow;
 }
-void set_number(PyObject* object, const Ref& name, int64_t number) {
-    succeed(PyObject_SetAttr(object, name.get(), python_int(number).get()));
+void set_number(const Ref& attributes, const Ref& name, int64_t number) {
+    succeed(PyDict_SetItem(attributes.get(), name.get(), python_int(number).get()));
 }
 
 bool same_text(PyObject* a, PyObject* b) {
@@ -168,8 +169,8 @@ class OneEvent {
         } else if (status == Keyed::unmatched) {
             count(unmatched_name, 1);
         }
-        if (!one.late && (!step.newest || *step.newest < one.time)) set_number(position_.get(), newest_name, one.time);
-        set_number(position_.get(), seq_name, step.seq + 1);
+        if (!one.late && (!step.newest || *step.newest < one.time)) set_number(position_, newest_name, one.time);
+        set_number(position_, seq_name, step.seq + 1);
         finish(step);
         release();
         return python(shown);
@@ -192,11 +193,11 @@ class OneEvent {
             if (!read_value(types_[index(time_)], at.ptr(), value) || value.null) return not_here();
             time = value.word;
         } else {
-            if (!number_of(position_.get(), newest_name, newest) || !newest) return not_here();
+            if (!number_of(position_, newest_name, newest) || !newest) return not_here();
             if (left_ && *newest == INT64_MAX) return not_here();
             time = *newest + left_;
         }
-        if (!number_of(horizon_.get(), at_name, horizon) || (horizon && *time < *horizon)) return not_here();
+        if (!number_of(horizon_, at_name, horizon) || (horizon && *time < *horizon)) return not_here();
         return results(keyed_.find_slot(key_), *time);
     }
 
@@ -364,10 +365,9 @@ class OneEvent {
 
     bool read_step(PyObject* watermark, Step& step) {
         std::optional<int64_t> seq, revision;
-        PyObject *position = position_.get(), *horizon = horizon_.get();
-        if (!number_of(position, newest_name, step.newest) || !number_of(position, seq_name, seq) ||
-            !number_of(position, revision_name, revision) || !number_of(horizon, at_name, step.horizon) ||
-            !number_of(horizon, watermark_name, step.last_watermark))
+        if (!number_of(position_, newest_name, step.newest) || !number_of(position_, seq_name, seq) ||
+            !number_of(position_, revision_name, revision) || !number_of(horizon_, at_name, step.horizon) ||
+            !number_of(horizon_, watermark_name, step.last_watermark))
             return false;
         step.seq = *seq;
         step.revision = *revision;
@@ -388,12 +388,11 @@ class OneEvent {
     }
     // What every step does in the end; a row without a time, or without an id, does nothing else.
     void finish(const Step& step) {
-        PyObject *position = position_.get(), *horizon = horizon_.get();
         count(rows_in_name, 1);
-        set_number(position, revision_name, step.revision + 1);
-        if (step.moves) set_number(horizon, at_name, *step.horizon);
+        set_number(position_, revision_name, step.revision + 1);
+        if (step.moves) set_number(horizon_, at_name, *step.horizon);
         if (step.watermark && (!step.last_watermark || *step.last_watermark < *step.watermark))
-            set_number(horizon, watermark_name, *step.watermark);
+            set_number(horizon_, watermark_name, *step.watermark);
         if (!step.horizon) return;
         int64_t bound;
         if (__builtin_sub_overflow(*step.horizon, behind_, &bound)) bound = INT64_MIN;
@@ -507,7 +506,7 @@ class OneEvent {
 
     nb::object engine_;
     Keyed& keyed_;
-    Ref position_, horizon_, counts_;  // of the stream
+    Ref position_, horizon_, counts_;  // of the stream, as dicts
     std::vector<Ref> names_;           // of the columns that are read
     std::vector<ValueType> types_;
     std::vector<int> keys_, compared_, inputs_;  // columns by their places
@@ -546,8 +545,8 @@ class OneEvent {
 void bind_event(nb::module_& m) {
     nb::class_<OneEvent>(m, "OneEvent")
         .def(nb::init<const nb::dict&>(), "plan"_a)
-        .def("event", &OneEvent::event, "row"_a, "watermark"_a.none())
-        .def("now", &OneEvent::now, "key"_a, "at"_a.none())
+        .def("event", &OneEvent::event, nb::arg(), nb::arg().none())  // a call without names is faster
+        .def("now", &OneEvent::now, nb::arg(), nb::arg().none())
         .def("answer", &OneEvent::answer, "schema"_a.none(), "array"_a.none(), "time"_a)
         .def("empty", &OneEvent::empty);
 }

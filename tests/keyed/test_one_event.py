@@ -202,8 +202,8 @@ def cases(draw: st.DrawFn, python: bool = True) -> Case:
         words["retract"] = draw(st.sampled_from(["gone", "gone", pc.field("gone")]))
     times = st.one_of(TIMES[time].values, TIMES[time].values, st.none())
     row = st.fixed_dictionaries({name: times if name == "t" else one.values for name, one in columns.items()})
-    marks = st.one_of(st.none(), st.none(), st.none(), TIMES[time].values)
-    rows = draw(st.lists(st.tuples(row, marks), min_size=1, max_size=25))
+    marks = st.one_of(*[st.none()] * 9, TIMES[time].values)
+    rows = draw(st.lists(st.tuples(row, marks), min_size=6, max_size=30))
     return Case(words, pa.schema({name: one.kind for name, one in columns.items()}), rows)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ class Answers:
         self.engine = engine
         self.rows = rows
         self.shapes = definition.shapes(engine)
-        words = sum(shape[2] for shape in self.shapes)
+        *self.starts, words = accumulate((shape[2] for shape in self.shapes), initial=0)
+        parts = definition.layout.parts
+        self.plain = {i for i, part in enumerate(parts) if not part.fields and part.op != "geomean"}
         self.rooms = [
             (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
             for _ in definition.windows
@@ -133,8 +136,10 @@ class Answers:
     def _column(
         self, i: int, room: record.Room, keep: NDArray[Any] | None, name: str, on_error: str, counts: Counter[str]
     ) -> Any:
-        at = sum(shape[2] for shape in self.shapes[:i])
         shape, kinds, width = self.shapes[i]
+        at = self.starts[i]
+        if keep is None and kinds in ("f", "i") and shape == "words" and i in self.plain:
+            return self._number_column(at, kinds, room[0], room[1][i])
         words, there = room[0][at : at + width], room[1][i]
         if keep is not None:
             words, there = words[:, keep], there[keep]
@@ -146,6 +151,15 @@ class Answers:
         if self.definition.layout.parts[i].op == "geomean":
             _count_failures(words[0], there, name, on_error, counts)
         return self._plain_column(i, kinds, words, there, name, on_error, counts)
+
+    def _number_column(self, at: int, kind: str, words: NDArray[np.int64], there: NDArray[np.uint8]) -> Any:
+        """Return a column of numbers, which may lean on the memory that the core wrote."""
+        pa = arrow.pyarrow()
+        own = pa.float64() if kind == "f" else pa.int64()
+        if there.all():
+            return pa.Array.from_buffers(own, self.rows, [None, pa.py_buffer(words)], 0, at * self.rows)
+        values = words[at].view(np.float64) if kind == "f" else words[at]
+        return pa.array(values, mask=there == 0)
 
     def _plain_column(
         self, i: int, kinds: str, words: Any, there: Any, name: str, on_error: str, counts: Counter[str]

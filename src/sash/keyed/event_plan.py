@@ -20,8 +20,8 @@ def plan_of(spec: Spec, stream: Stream, counts: dict[str, int]) -> dict[str, Any
     kinds = definition.kinds[1:-1].split(",") if definition.layout.reads else []
     return {
         "engine": stream.engine,
-        "position": stream.position,
-        "horizon": stream.horizon,
+        "position": vars(stream.position),
+        "horizon": vars(stream.horizon),
         "counts": counts,
         "columns": [_type_of(field.type) | {"name": field.name} for field in stream.schema],
         "keys": [names.index(name) for name in spec.keys],

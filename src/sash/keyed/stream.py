@@ -6,6 +6,7 @@ results are due, and when). One step reads a batch, applies it and emits; what i
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ COUNTS = (
     *("rows_in", "bad_times", "bad_ids", "late", "repeated", "unmatched", "emitted", "revised", "deleted"),
     *("overflows", "failures"),
 )
+_DIFFERENCE = np.isin(np.arange(7), (INSERTED, DELETED, AWAITED, WITHDRAWN))  # by what became of a row
 _EMITTERS: dict[tuple[bool, str], type[Any]] = {
     (False, "arrival"): EventArrival,
     (False, "final"): EventFinal,
@@ -107,7 +109,7 @@ class Stream:
         if horizon is not None:
             late = batch.times < self.emitter.late_before(horizon)
         if not late.all():
-            self.position.saw(int(batch.times[~late].max()))
+            self.position.saw(int((batch.times[~late] if late.any() else batch.times).max()))
         keys = self._keys(batch)
         watched = self.emitter.watch(keys, batch.times, late)
         status, counts = self.intake.apply(keys, batch, late)
@@ -209,10 +211,17 @@ class Stream:
         stream.restore_position(position)
         return stream
 
+    @cached_property
+    def _untyped(self) -> list[str]:
+        """The columns that have been null in all batches."""
+        return [field.name for field in self.schema if arrow.pyarrow().types.is_null(field.type)]
+
     def with_types_of(self, table: "pa.Table") -> "Stream":
         """Return the stream with types for columns that have been null in all batches, if a batch has some now."""
         pa = arrow.pyarrow()
-        names = [field.name for field in self.schema if pa.types.is_null(field.type)]
+        names = self._untyped
+        if not names:
+            return self
         known = {name: table.schema.field(name) for name in names if table.column_names.count(name) == 1}
         known = {name: field for name, field in known.items() if not pa.types.is_null(field.type)}
         if not known:
@@ -301,7 +310,7 @@ class Stream:
 
 
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:
-    return np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
+    return _DIFFERENCE[status]
 
 
 def _require_columns(spec: Spec, table: "pa.Table") -> None:
