@@ -45,7 +45,7 @@ def run(case: str, state: str, events: str, out: str | None) -> dict[str, Any]:
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    with tempfile.TemporaryDirectory(prefix="flink-checkpoints-") as checkpoints:
+    with tempfile.TemporaryDirectory(prefix="flink-checkpoints-", ignore_cleanup_errors=True) as checkpoints:
         for name, value in settings(state, checkpoints).items():
             tables.get_config().set(name, value)
         tables.execute_sql(EVENTS.format(path=events))

@@ -72,7 +72,7 @@ void Keyed::fold_window(uint32_t slot, int64_t time, size_t window, int64_t* rec
 }
 
 // Rows that are all in one leaf; false where they are not.
-bool Keyed::fold_span(const Span& span, int64_t* record) {
+bool Keyed::fold_span(const RowSpan& span, int64_t* record) {
     size_t rows = span.to - span.from;
     if (rows > span.leaf->end - span.at) return false;
     Plan::clear(record);
@@ -125,7 +125,7 @@ size_t Keyed::end_of_run(size_t first, size_t count) const {
 
 // A sliding pass costs O(1) combines for each row that enters or leaves; range folds cost some for each anchor.
 bool Keyed::pays(size_t first, size_t last) const {
-    const Span &oldest = spans_[first], &newest = spans_[last - 1];
+    const RowSpan &oldest = spans_[first], &newest = spans_[last - 1];
     size_t anchors = last - first, each = cost_of(oldest.to - oldest.from);
     size_t rows = (newest.from - oldest.from) + (newest.to - oldest.to);
     return anchors * each > 2 * (rows + each) + anchors;
@@ -133,7 +133,7 @@ bool Keyed::pays(size_t first, size_t last) const {
 
 void Keyed::answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                         RecordOutput& out) {
-    const Span &oldest = spans_[run.first], &newest = spans_[run.last - 1];
+    const RowSpan &oldest = spans_[run.first], &newest = spans_[run.last - 1];
     int64_t first_time = anchors[order[run.first]].time, last_time = anchors[order[run.last - 1]].time;
     RowTree tree = tree_of(slot);
     struct Emit {
@@ -256,6 +256,12 @@ Spans Keyed::spans(const std::vector<Anchor>& anchors) {
                     spans.from[w * count + first + i] = static_cast<int64_t>(spans_[i].from - shifts[i]);
                     spans.to[w * count + first + i] = static_cast<int64_t>(spans_[i].to - shifts[i]);
                 }
+            }
+        } else {
+            for (size_t w = 0; w < windows; ++w) {  // nothing, but where the rows before it end: windows never go back
+                auto nothing = static_cast<int64_t>(spans.seqs.size());
+                std::fill_n(spans.from.begin() + static_cast<ptrdiff_t>(w * count + first), last - first, nothing);
+                std::fill_n(spans.to.begin() + static_cast<ptrdiff_t>(w * count + first), last - first, nothing);
             }
         }
         first = last;

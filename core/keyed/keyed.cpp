@@ -236,7 +236,7 @@ size_t Keyed::live_bytes() const {
     size_t spines = awaited_spines_.capacity() * sizeof(tree::SmallSpines);
     size_t keys = windows_.size() * sizeof(KeyWindow) + key_bytes_ + slots * sizeof(uint32_t) + spines;
     size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity();
-    size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(Span) +
+    size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(RowSpan) +
                   touches_.capacity() * sizeof(Touch) + gone_.capacity() * sizeof(Gone);
     return nodes_.bytes() + awaited_nodes_.bytes() + names_->bytes() + keys + agendas + work;
 }

@@ -161,10 +161,20 @@ class Keyed {
     const Plan& plan() const { return *plan_; }
     // Results for anchors, one RecordOutput for each window size.
     void answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs);
-    // The results of all rows of a batch, none of which is kept: for tables that are complete. It sorts the batch. False,
-    // and nothing is done, where that would take too much memory.
-    bool roll(KeyBatch& batch, const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs);
     Spans spans(const std::vector<Anchor>& anchors);
+    // The results of all rows of a batch, or of questions about it, none of which is kept: for tables that are complete.
+    // It sorts the batch. False, and nothing is done, where that would take too much memory.
+    bool roll(KeyBatch& batch, const int64_t* times, const Column& inputs, const Anchors* questions,
+              std::vector<RecordOutput>& outs);
+
+    // --- questions (keyed/questions.cpp) ----------------------------------------------------------------
+
+    // Anchors that are no rows: instants of keys, of which some may not be there. No key is made.
+    Anchors asked(const KeyColumns* keys, const int64_t* times, size_t count);
+    // Results of the rows with from <= time <= to of each anchor's key. `span` is what results that depend on times see.
+    void answer_range(const std::vector<Anchor>& anchors, int64_t from, int64_t to, const Span& span,
+                      RecordOutput& out);
+    Spans range_spans(const std::vector<Anchor>& anchors, int64_t from, int64_t to) const;
 
     // --- one event, one key (keyed/one_event.cpp) --------------------------------------------------------
 
@@ -177,7 +187,6 @@ class Keyed {
     void take_back(uint32_t slot, const OneRow& row);
     // Results of a key at a time, one RecordOutput of one row for each window size; kNoSlot: those of a key without rows.
     void answer_one(uint32_t slot, int64_t time, std::vector<RecordOutput>& outs);
-    Anchors anchor_at(uint32_t slot, int64_t time) const;  // none for kNoSlot
 
     // How many rows or anchors of the current work are done; another thread may look.
     size_t progress() const { return progress_->load(std::memory_order_relaxed); }
@@ -208,7 +217,7 @@ class Keyed {
     class Loading;
     struct LateRows;
     class LateScratch;
-    struct Span {
+    struct RowSpan {
         size_t from, to;             // ranks of rows
         const tree::WordLeaf* leaf;  // where the first of them is
         uint32_t at;
@@ -317,7 +326,7 @@ class Keyed {
     void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                      RecordOutput& out);
     void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
-    bool fold_span(const Span& span, int64_t* record);
+    bool fold_span(const RowSpan& span, int64_t* record);
     // Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
     int64_t* room_for(size_t at, RecordOutput& out) {
         if (!plan_->timed()) return out.slot(*plan_, at, plan_->words());
@@ -330,12 +339,26 @@ class Keyed {
     std::vector<size_t> gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
                                      size_t widest, Spans& spans);
     bool is_common(const Column& inputs) const;
-    void roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
+    // Times of one key in order: those of rows or questions, which may lie elsewhere.
+    struct Instants {
+        const int64_t* times;
+        const uint32_t* places;  // null: they lie as they are
+        size_t count;
+        uint32_t place(size_t i) const { return places ? places[i] : static_cast<uint32_t>(i); }
+        int64_t operator[](size_t i) const { return times[place(i)]; }
+    };
+    bool fits(const KeyBatch& batch) const;
+    void roll_rows(KeyBatch& batch, const int64_t* times, bool common, const Column& inputs,
+                   std::vector<RecordOutput>& outs);
+    void roll_questions(KeyBatch& batch, const int64_t* times, bool common, const Column& inputs,
+                        const std::vector<Anchor>& questions, std::vector<RecordOutput>& outs);
+    void roll_key(const Instants& rows, const Instants& anchors, bool common, const Column& inputs,
                   std::vector<RecordOutput>& outs);
-    void roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const;
-    void fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs);
-    void roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
-                      RecordOutput& out);
+    void roll_columns(const Instants& rows, const Instants& anchors, const Frames& frames, const Column& inputs,
+                      RecordOutput& out) const;
+    void fill_table(const Instants& rows, const Column& inputs);
+    void roll_records(const Instants& anchors, const Frames& frames, size_t window, RecordOutput& out);
+    uint32_t nobody();  // a slot that no key has
     int64_t edge_of(int64_t time, size_t window) const;
     RowPlace first_in(int64_t time, size_t window) const;  // where its window starts
     bool stop_of(int64_t time, RowPlace& stop) const;      // where it stops; false: at the end of all rows
@@ -365,7 +388,7 @@ class Keyed {
     std::vector<uint32_t> sizes_;  // of groups
     std::vector<Late> late_;       // rows of one key that are not appended
     std::vector<int64_t> scratch_, merged_, table_rows_;
-    std::vector<Span> spans_;
+    std::vector<RowSpan> spans_;
     int64_t batch_seq_ = 0;  // while a batch is applied
     uint8_t* batch_status_ = nullptr;
     const int64_t* batch_identities_ = nullptr;

@@ -43,9 +43,4 @@ void Keyed::answer_one(uint32_t slot, int64_t time, std::vector<RecordOutput>& o
     for (RecordOutput& out : outs) out.flush();
 }
 
-Anchors Keyed::anchor_at(uint32_t slot, int64_t time) const {
-    if (slot == kNoSlot) return current({});
-    return current({{slot, time, 0, 0}});
-}
-
 }  // namespace sash

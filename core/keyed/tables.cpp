@@ -1,4 +1,6 @@
 // Results for complete tables: one sliding pass along the rows of each key, none of which is kept.
+#include <algorithm>
+
 #include "keyed/keyed.hpp"
 #include "keyed/record_states.hpp"
 
@@ -34,27 +36,41 @@ bool Keyed::is_common(const Column& inputs) const {
     return true;
 }
 
-bool Keyed::roll(KeyBatch& batch, const int64_t* times, const Column& inputs, std::vector<RecordOutput>& outs) {
-    std::vector<uint32_t>&order = batch.order, &slots = batch.slots;
-    bool common = is_common(inputs);
-    auto end_of_key = [&](size_t first) {
-        size_t last = first + 1;
-        while (last < order.size() && slots[order[last]] == slots[order[first]]) ++last;
-        return last;
-    };
-    size_t most = 4 * kMostSuffixes / (plan_->words() * sizeof(int64_t));
-    for (size_t first = 0, last; !common && first < order.size(); first = last)
-        if ((last = end_of_key(first)) - first > most) return false;
-    *progress_ = 0;
+namespace {
+
+size_t end_of_key(const KeyBatch& batch, size_t first) {
+    size_t last = first + 1;
+    while (last < batch.order.size() && batch.slots[batch.order[last]] == batch.slots[batch.order[first]]) ++last;
+    return last;
+}
+
+// The rows of a key by time, those of one time as they came. Were they so before?
+bool sort_by_time(uint32_t* rows, size_t count, const int64_t* times) {
     auto earlier = [&](uint32_t a, uint32_t b) { return times[a] < times[b]; };
-    for (size_t first = 0, last; first < order.size(); first = last) {
-        last = end_of_key(first);
-        auto begin = order.begin() + static_cast<ptrdiff_t>(first), end = order.begin() + static_cast<ptrdiff_t>(last);
-        bool sorted = std::is_sorted(begin, end, earlier);
-        if (!sorted) std::stable_sort(begin, end, earlier);
-        bool whole = sorted && last - first == order.size();  // one key: rows lie as they are
-        roll_key(times, whole ? nullptr : order.data() + first, last - first, common, inputs, outs);
-    }
+    bool sorted = std::is_sorted(rows, rows + count, earlier);
+    if (!sorted) std::stable_sort(rows, rows + count, earlier);
+    return sorted;
+}
+
+}  // namespace
+
+// Suffixes of records are as many as a key has rows.
+bool Keyed::fits(const KeyBatch& batch) const {
+    size_t most = 4 * kMostSuffixes / (plan_->words() * sizeof(int64_t));
+    for (size_t first = 0, last; first < batch.order.size(); first = last)
+        if ((last = end_of_key(batch, first)) - first > most) return false;
+    return true;
+}
+
+bool Keyed::roll(KeyBatch& batch, const int64_t* times, const Column& inputs, const Anchors* questions,
+                 std::vector<RecordOutput>& outs) {
+    bool common = is_common(inputs);
+    if (!common && !fits(batch)) return false;
+    *progress_ = 0;
+    if (questions)
+        roll_questions(batch, times, common, inputs, questions->items, outs);
+    else
+        roll_rows(batch, times, common, inputs, outs);
     for (RecordOutput& out : outs) {
         out.flush();
         out.places = nullptr;
@@ -62,40 +78,76 @@ bool Keyed::roll(KeyBatch& batch, const int64_t* times, const Column& inputs, st
     return true;
 }
 
-void Keyed::roll_key(const int64_t* times, const uint32_t* order, size_t count, bool common, const Column& inputs,
-                     std::vector<RecordOutput>& outs) {
-    auto time = [&](size_t i) { return times[order ? order[i] : i]; };
-    bool left = frame_.closed_left;
-    std::vector<uint32_t> from(count), to(count);
-    for (size_t i = 0, edge = 0; i < count; to[i++] = static_cast<uint32_t>(edge))
-        while (edge < count && (left ? time(edge) < time(i) : time(edge) <= time(i))) ++edge;
-    if (!common) fill_table(times, order, count, inputs);
-    for (size_t w = 0; w < frame_.sizes.size(); ++w) {
-        for (size_t i = 0, edge = 0; i < count; from[i++] = static_cast<uint32_t>(edge)) {
-            int64_t start;
-            if (__builtin_sub_overflow(time(i), frame_.sizes[w], &start)) continue;  // nothing is older
-            while (edge < count && (left ? time(edge) < start : time(edge) <= start)) ++edge;
-        }
-        Frames frames{from.data(), to.data(), count};
-        if (common)
-            roll_columns(order, frames, inputs, outs[w]);
-        else
-            roll_records(times, order, frames, w, outs[w]);
-        progress_->fetch_add(count, std::memory_order_relaxed);
+void Keyed::roll_rows(KeyBatch& batch, const int64_t* times, bool common, const Column& inputs,
+                      std::vector<RecordOutput>& outs) {
+    for (size_t first = 0, last; first < batch.order.size(); first = last) {
+        last = end_of_key(batch, first);
+        uint32_t* order = batch.order.data() + first;
+        bool sorted = sort_by_time(order, last - first, times);
+        bool whole = sorted && last - first == batch.order.size();  // one key: rows lie as they are
+        Instants rows{times, whole ? nullptr : order, last - first};
+        roll_key(rows, rows, common, inputs, outs);
     }
 }
 
-void Keyed::roll_columns(const uint32_t* order, const Frames& frames, const Column& inputs, RecordOutput& out) const {
+// Only keys that are asked about are sorted.
+void Keyed::roll_questions(KeyBatch& batch, const int64_t* times, bool common, const Column& inputs,
+                           const std::vector<Anchor>& questions, std::vector<RecordOutput>& outs) {
+    struct Rows {
+        size_t first = 0, last = 0;
+    };
+    std::vector<Rows> held(windows_.size());
+    for (size_t first = 0, last; first < batch.order.size(); first = last) {
+        last = end_of_key(batch, first);
+        held[batch.slots[batch.order[first]]] = {first, last};
+    }
+    std::vector<int64_t> instants(questions.size());
+    for (size_t i = 0; i < questions.size(); ++i) instants[i] = questions[i].time;
+    std::vector<uint32_t> order = by_key_and_time(questions);
+    for (size_t first = 0, last; first < order.size(); first = last) {
+        uint32_t slot = questions[order[first]].slot;
+        for (last = first + 1; last < order.size() && questions[order[last]].slot == slot;) ++last;
+        uint32_t* rows = batch.order.data() + held[slot].first;
+        size_t count = held[slot].last - held[slot].first;
+        sort_by_time(rows, count, times);
+        roll_key({times, rows, count}, {instants.data(), order.data() + first, last - first}, common, inputs, outs);
+    }
+}
+
+void Keyed::roll_key(const Instants& rows, const Instants& anchors, bool common, const Column& inputs,
+                     std::vector<RecordOutput>& outs) {
+    bool left = frame_.closed_left;
+    std::vector<uint32_t> from(anchors.count), to(anchors.count);
+    for (size_t i = 0, edge = 0; i < anchors.count; to[i++] = static_cast<uint32_t>(edge))
+        while (edge < rows.count && (left ? rows[edge] < anchors[i] : rows[edge] <= anchors[i])) ++edge;
+    if (!common) fill_table(rows, inputs);
+    for (size_t w = 0; w < frame_.sizes.size(); ++w) {
+        for (size_t i = 0, edge = 0; i < anchors.count; from[i++] = static_cast<uint32_t>(edge)) {
+            int64_t start;
+            if (__builtin_sub_overflow(anchors[i], frame_.sizes[w], &start)) continue;  // nothing is older
+            while (edge < rows.count && (left ? rows[edge] < start : rows[edge] <= start)) ++edge;
+        }
+        Frames frames{from.data(), to.data(), anchors.count};
+        if (common)
+            roll_columns(rows, anchors, frames, inputs, outs[w]);
+        else
+            roll_records(anchors, frames, w, outs[w]);
+        progress_->fetch_add(anchors.count, std::memory_order_relaxed);
+    }
+}
+
+void Keyed::roll_columns(const Instants& rows, const Instants& anchors, const Frames& frames, const Column& inputs,
+                         RecordOutput& out) const {
     size_t at = 0;
     for (size_t p = 0; p < plan_->parts(); ++p) {
         const Op& op = plan_->ops()[p];
         int64_t* columns[] = {out.words + at * out.rows, out.words + (at + 1) * out.rows};
         uint8_t* there = out.there + p * out.rows;
         if (op.words) {
-            slide_common(op, inputs.inputs[op.inputs[0]].words, order, frames, columns, there);
+            slide_common(op, inputs.inputs[op.inputs[0]].words, rows.places, frames, anchors.places, columns, there);
         } else {
             for (size_t i = 0; i < frames.count; ++i) {
-                size_t place = order ? order[i] : i;
+                size_t place = anchors.place(i);
                 columns[0][place] = frames.to[i] > frames.from[i] ? frames.to[i] - frames.from[i] : 0;
                 there[place] = 1;
             }
@@ -105,31 +157,24 @@ void Keyed::roll_columns(const uint32_t* order, const Frames& frames, const Colu
 }
 
 // The rows of a key in order, as a tree would hold them.
-void Keyed::fill_table(const int64_t* times, const uint32_t* order, size_t count, const Column& inputs) {
-    table_rows_.resize(count * shape_.stride);
+void Keyed::fill_table(const Instants& rows, const Column& inputs) {
+    table_rows_.resize(rows.count * shape_.stride);
     batch_seq_ = 0;
-    for (size_t i = 0; i < count; ++i) {
-        uint32_t row = order ? order[i] : static_cast<uint32_t>(i);
-        fill(table_rows_.data() + i * shape_.stride, {times[row], row}, inputs, row);
-    }
+    for (size_t i = 0; i < rows.count; ++i)
+        fill(table_rows_.data() + i * shape_.stride, {rows[i], rows.place(i)}, inputs, rows.place(i));
 }
 
-void Keyed::roll_records(const int64_t* times, const uint32_t* order, const Frames& frames, size_t window,
-                         RecordOutput& out) {
+void Keyed::roll_records(const Instants& anchors, const Frames& frames, size_t window, RecordOutput& out) {
     struct Emit {
         Keyed& keyed;
-        const int64_t* times;
-        const uint32_t* order;
+        const Instants& anchors;
         size_t window;
         RecordOutput& out;
         int64_t* room(size_t k) { return keyed.room_for(k, out); }
-        void put(size_t k, int64_t* record) {
-            uint32_t place = order ? order[k] : static_cast<uint32_t>(k);
-            keyed.put(record, times[place], window, place, out);
-        }
-    } emit{*this, times, order, window, out};
+        void put(size_t k, int64_t* record) { keyed.put(record, anchors[k], window, anchors.place(k), out); }
+    } emit{*this, anchors, window, out};
     out.flush();  // of the key before, whose order was another
-    out.places = order;
+    out.places = anchors.places;
     TableRows rows(table_rows_.data(), shape_.stride);
     RecordStates<TableRows, Emit> states(*plan_, shape_, algebra_, rows, emit);
     SlidingPass<RecordStates<TableRows, Emit>> pass(states);

@@ -331,10 +331,10 @@ struct Frames {
     const uint32_t* to;
     size_t count;
 };
-// Computes the results of one op for every frame, of input words in another order; result k goes to place k of that
-// order. Returns false if the op is not one of the common ones.
+// Computes the results of one op for every frame. Row i of the frames is word `order[i]`, and result k goes to
+// `places[k]`; null: they lie as they are. Returns false if the op is not one of the common ones.
 bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
-                  int64_t* const* columns, uint8_t* there);
+                  const uint32_t* places, int64_t* const* columns, uint8_t* there);
 
 const std::vector<OpTable>& common_ops();
 const std::vector<OpTable>& number_ops();

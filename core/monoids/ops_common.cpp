@@ -36,8 +36,9 @@ template <class T>
 class ColumnStates {
    public:
     using State = typename T::State;
-    ColumnStates(const Op& op, const int64_t* words, const uint32_t* order, int64_t* const* columns, uint8_t* there)
-        : op_(op), words_(words), order_(order), columns_(columns), there_(there) {}
+    ColumnStates(const Op& op, const int64_t* words, const uint32_t* order, const uint32_t* places,
+                 int64_t* const* columns, uint8_t* there)
+        : op_(op), words_(words), order_(order), places_(places), columns_(columns), there_(there) {}
 
     void restart(size_t) { some_ = false; }
     void feed(size_t from, size_t to) {
@@ -61,17 +62,18 @@ class ColumnStates {
     }
     void answer_back(size_t k) { put(k, back_); }
     void answer_none(size_t k) {
-        size_t place = order_ ? order_[k] : k;
+        size_t place = place_of(k);
         there_[place] = 0;
         for (size_t j = 0; j < T::result_words; ++j) columns_[j][place] = 0;
     }
 
    private:
     int64_t word(size_t row) const { return words_[order_ ? order_[row] : row]; }
+    size_t place_of(size_t k) const { return places_ ? places_[k] : k; }
     State at(size_t row) const { return T::of(op_, word(row), 0, 0); }
     void put(size_t k, const State& state) {
         int64_t out[T::result_words] = {};
-        size_t place = order_ ? order_[k] : k;
+        size_t place = place_of(k);
         there_[place] = T::lower(op_, state, {}, out);
         for (size_t j = 0; j < T::result_words; ++j) columns_[j][place] = out[j];
     }
@@ -79,6 +81,7 @@ class ColumnStates {
     const Op& op_;
     const int64_t* words_;
     const uint32_t* order_;
+    const uint32_t* places_;
     int64_t* const* columns_;
     uint8_t* there_;
     std::vector<State> front_;
@@ -89,8 +92,8 @@ class ColumnStates {
 
 template <class T>
 void slide_rows(SmallOp<T>, const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
-                int64_t* const* columns, uint8_t* there) {
-    ColumnStates<T> states(op, words, order, columns, there);
+                const uint32_t* places, int64_t* const* columns, uint8_t* there) {
+    ColumnStates<T> states(op, words, order, places, columns, there);
     SlidingPass<ColumnStates<T>> pass(states);
     for (size_t k = 0; k < frames.count; ++k) pass.answer(k, frames.from[k], frames.to[k]);
 }
@@ -98,8 +101,9 @@ void slide_rows(SmallOp<T>, const Op& op, const int64_t* words, const uint32_t* 
 }  // namespace
 
 bool slide_common(const Op& op, const int64_t* words, const uint32_t* order, const Frames& frames,
-                  int64_t* const* columns, uint8_t* there) {
-    return with_steps(op.step, [&](auto steps) { slide_rows(steps, op, words, order, frames, columns, there); });
+                  const uint32_t* places, int64_t* const* columns, uint8_t* there) {
+    return with_steps(op.step,
+                      [&](auto steps) { slide_rows(steps, op, words, order, frames, places, columns, there); });
 }
 
 void fold_ops(const std::vector<Op>& ops, int64_t* record, const Rows& rows, size_t count) {

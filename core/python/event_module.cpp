@@ -83,6 +83,7 @@ class OneEvent {
         open_values();
         position_ = ref_in(plan, "position");
         horizon_ = ref_in(plan, "horizon");
+        stream_ = ref_in(plan, "stream");
         counts_ = ref_in(plan, "counts");
         for (nb::handle column : nb::cast<nb::list>(plan["columns"])) {
             nb::dict one = nb::cast<nb::dict>(column);
@@ -99,7 +100,7 @@ class OneEvent {
             input_kinds_.push_back(nb::cast<std::string>(input[1])[0]);
         }
         lateness_ = nb::cast<int64_t>(plan["lateness"]);
-        behind_ = nb::cast<int64_t>(plan["behind"]);
+        largest_ = nb::cast<int64_t>(plan["largest"]);
         left_ = nb::cast<bool>(plan["left"]);
         shows_late_ = nb::cast<bool>(plan["shows_late"]);
         strict_ = nb::cast<bool>(plan["strict"]);
@@ -187,7 +188,7 @@ class OneEvent {
             if (!object || !read_value(types_[index(column)], object, values_[index(column)])) return not_here();
             append_key(types_[index(column)], values_[index(column)], key_);
         }
-        std::optional<int64_t> time, newest, horizon;
+        std::optional<int64_t> time, newest, dropped;
         if (!at.is_none()) {
             Value value;
             if (!read_value(types_[index(time_)], at.ptr(), value) || value.null) return not_here();
@@ -197,25 +198,18 @@ class OneEvent {
             if (left_ && *newest == INT64_MAX) return not_here();
             time = *newest + left_;
         }
-        if (!number_of(horizon_, at_name, horizon) || (horizon && *time < *horizon)) return not_here();
+        int64_t earliest;
+        if (!number_of(stream_, dropped_name, dropped) || !dropped) return not_here();
+        if (*dropped == INT64_MIN) return results(keyed_.find_slot(key_), *time);
+        if (__builtin_add_overflow(*dropped, largest_ + left_, &earliest) || *time < earliest) return not_here();
         return results(keyed_.find_slot(key_), *time);
     }
-
-    // The same for a key as Arrow columns of one row.
-    nb::object answer(nb::handle schema, nb::handle array, int64_t time) {
-        key_.clear();
-        if (!array.is_none()) KeyColumns(schema.ptr(), array.ptr()).append(key_, 0);
-        return results(keyed_.find_slot(key_), time);
-    }
-
-    // What there is for a key without rows.
-    nb::object empty() { return results(Keyed::kNoSlot, 0); }
 
    private:
     // Where the stream is, and what the event does to it.
     struct Step {
         std::optional<int64_t> newest, horizon, watermark, last_watermark;
-        int64_t seq = 0, revision = 0;
+        int64_t seq = 0, revision = 0, dropped = INT64_MIN;
         bool moves = false;  // does the horizon?
     };
 
@@ -364,11 +358,12 @@ class OneEvent {
     // --- where the stream is
 
     bool read_step(PyObject* watermark, Step& step) {
-        std::optional<int64_t> seq, revision;
+        std::optional<int64_t> seq, revision, dropped;
         if (!number_of(position_, newest_name, step.newest) || !number_of(position_, seq_name, seq) ||
             !number_of(position_, revision_name, revision) || !number_of(horizon_, at_name, step.horizon) ||
-            !number_of(horizon_, watermark_name, step.last_watermark))
+            !number_of(horizon_, watermark_name, step.last_watermark) || !number_of(stream_, dropped_name, dropped))
             return false;
+        step.dropped = *dropped;
         step.seq = *seq;
         step.revision = *revision;
         step.watermark = step.newest;
@@ -395,8 +390,9 @@ class OneEvent {
             set_number(horizon_, watermark_name, *step.watermark);
         if (!step.horizon) return;
         int64_t bound;
-        if (__builtin_sub_overflow(*step.horizon, behind_, &bound)) bound = INT64_MIN;
+        if (__builtin_sub_overflow(*step.horizon, largest_ + left_, &bound)) bound = INT64_MIN;
         keyed_.expire(bound, *step.horizon);
+        if (bound > step.dropped) set_number(stream_, dropped_name, bound);
     }
     nb::object skip(const Step& step, bool timeless) {
         count(timeless ? bad_times_name : bad_ids_name, 1);
@@ -506,13 +502,13 @@ class OneEvent {
 
     nb::object engine_;
     Keyed& keyed_;
-    Ref position_, horizon_, counts_;  // of the stream, as dicts
-    std::vector<Ref> names_;           // of the columns that are read
+    Ref stream_, position_, horizon_, counts_;  // as dicts: the attributes of a stream and of its parts, and counts
+    std::vector<Ref> names_;                    // of the columns that are read
     std::vector<ValueType> types_;
     std::vector<int> keys_, compared_, inputs_;  // columns by their places
     int time_ = kNone, id_ = kNone, retract_ = kNone;
     std::string input_kinds_;
-    int64_t lateness_ = 0, behind_ = 0;  // of the horizon and of what is held behind it
+    int64_t lateness_ = 0, largest_ = 0;  // of the horizon, and of the windows
     bool left_ = false, shows_late_ = false, strict_ = false;
     size_t windows_ = 0;
     std::vector<size_t> part_words_, result_windows_;
@@ -535,7 +531,7 @@ class OneEvent {
     std::string key_;
 
     const Ref newest_name = interned("newest"), seq_name = interned("seq"), revision_name = interned("revision");
-    const Ref at_name = interned("at"), watermark_name = interned("watermark");
+    const Ref at_name = interned("at"), watermark_name = interned("watermark"), dropped_name = interned("dropped");
     const Ref rows_in_name = interned("rows_in"), bad_times_name = interned("bad_times");
     const Ref bad_ids_name = interned("bad_ids"), late_name = interned("late"), repeated_name = interned("repeated");
     const Ref unmatched_name = interned("unmatched"), emitted_name = interned("emitted");
@@ -545,10 +541,9 @@ class OneEvent {
 void bind_event(nb::module_& m) {
     nb::class_<OneEvent>(m, "OneEvent")
         .def(nb::init<const nb::dict&>(), "plan"_a)
-        .def("event", &OneEvent::event, nb::arg(), nb::arg().none())  // a call without names is faster
-        .def("now", &OneEvent::now, nb::arg(), nb::arg().none())
-        .def("answer", &OneEvent::answer, "schema"_a.none(), "array"_a.none(), "time"_a)
-        .def("empty", &OneEvent::empty);
+        .def("event", &OneEvent::event, "row"_a, "watermark"_a.none())
+        .def("now", &OneEvent::now, "key"_a, "at"_a.none())
+;
 }
 
 }  // namespace sash

@@ -203,13 +203,15 @@ nb::object panes_of(KeyedEngine& engine, const KeyBatch& batch) {
     return nb::make_tuple(bytes_of(places), bytes_of(times), bytes_of(records));
 }
 
-bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::handle inputs, const nb::list& rooms) {
+bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::handle inputs, const Anchors* questions,
+                const nb::list& rooms) {
     engine.keyed.require_current(batch.generation);
+    if (questions) engine.keyed.require_current(questions->generation);
     Bytes time_bytes(times);
     ColumnArgument columns(inputs);
-    Rooms all(rooms, time_bytes.view().size() / sizeof(int64_t));
+    Rooms all(rooms, questions ? questions->items.size() : time_bytes.view().size() / sizeof(int64_t));
     nb::gil_scoped_release others;
-    return engine.keyed.roll(batch, data_of<int64_t>(time_bytes), columns.get(), all.outs);
+    return engine.keyed.roll(batch, data_of<int64_t>(time_bytes), columns.get(), questions, all.outs);
 }
 
 // --- anchors -------------------------------------------------------------------------------------
@@ -279,6 +281,30 @@ nb::object answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb:
     return spans_of(spans ? &found : nullptr);
 }
 
+// --- questions -----------------------------------------------------------------------------------
+
+Anchors asked_of(KeyedEngine& engine, nb::handle schema, nb::handle array, nb::handle times) {
+    Bytes bytes(times);
+    size_t count = bytes.view().size() / sizeof(int64_t);
+    if (array.is_none()) return engine.keyed.asked(nullptr, data_of<int64_t>(bytes), count);
+    KeyColumns keys(schema.ptr(), array.ptr());
+    return engine.keyed.asked(&keys, data_of<int64_t>(bytes), count);
+}
+
+// As `answer_anchors` does, for the rows of a range; `start` and `stop` are what results that depend on times see.
+nb::object answer_range(KeyedEngine& engine, const Anchors& anchors, int64_t from, int64_t to, int64_t start,
+                        int64_t stop, const nb::list& rooms, bool spans) {
+    engine.keyed.require_current(anchors.generation);
+    Rooms all(rooms, anchors.items.size());
+    Spans found;
+    {
+        nb::gil_scoped_release others;
+        engine.keyed.answer_range(anchors.items, from, to, {start, stop}, all.outs[0]);
+        if (spans) found = engine.keyed.range_spans(anchors.items, from, to);
+    }
+    return spans_of(spans ? &found : nullptr);
+}
+
 nb::object changed_anchors(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
@@ -297,11 +323,6 @@ std::string key_in(nb::handle schema, nb::handle array) {
     std::string key;
     if (!array.is_none()) KeyColumns(schema.ptr(), array.ptr()).append(key, 0);
     return key;
-}
-
-// An anchor for the key that the first row of some key columns has, or none where nothing is held of it.
-Anchors anchor_at(KeyedEngine& engine, nb::handle schema, nb::handle array, int64_t time) {
-    return engine.keyed.anchor_at(engine.keyed.find_slot(key_in(schema, array)), time);
 }
 
 // Takes back the last row of the stream, if it is there: it has a key, a time, perhaps an id, and a place in the stream.
@@ -339,7 +360,9 @@ void bind_keyed(nb::module_& m) {
              "inputs"_a, "status"_a, "identities"_a.none() = nb::none())
         .def("join", join_panes, "batch"_a, "times"_a, "records"_a, "late"_a.none(), "status"_a)
         .def("panes", panes_of, "batch"_a)
-        .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "rooms"_a)
+        .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "questions"_a.none(), "rooms"_a)
+        .def("asked", asked_of, "schema"_a.none(), "array"_a.none(), "times"_a)
+        .def("answer_range", answer_range, "anchors"_a, "first"_a, "last"_a, "start"_a, "stop"_a, "rooms"_a, "spans"_a)
         .def("arrived", arrived_in, "batch"_a, "times"_a, "status"_a)
         .def(
             "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,
@@ -385,7 +408,6 @@ void bind_keyed(nb::module_& m) {
                          return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
                      })
         .def("check", [](KeyedEngine& e) { e.keyed.check(); })
-        .def("anchor_at", anchor_at, "schema"_a.none(), "array"_a.none(), "time"_a)
         .def("take_back", take_back, "schema"_a.none(), "array"_a.none(), "time"_a, "ids"_a.none(), "seq"_a, "names"_a)
         .def_prop_ro("id_names", [](KeyedEngine& e) { return e.keyed.names().size(); })
         .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())

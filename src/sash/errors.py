@@ -58,10 +58,6 @@ class KindError(SashError, TypeError):
     """An argument has an invalid type, or one that differs from the type of the window's entries."""
 
 
-class RetentionError(SashError, ValueError):
-    """A question reaches behind what is retained."""
-
-
 class OutOfOrderError(SashError, ValueError):
     """A time arrived out of order at a structure that requires times in order."""
 
@@ -76,6 +72,10 @@ class ResultOverflowError(SashError, OverflowError):
 
 class ConcurrentUseError(SashError, RuntimeError):
     """A window was used during another call on the same window."""
+
+
+class RetentionError(SashError, ValueError):
+    """A question reaches behind the rows that are retained."""
 
 
 class InvariantError(SashError, AssertionError):

@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -90,10 +91,28 @@ def test_untouched_columns_of_polars_come_back_as_they_are() -> None:
     assert out.drop("total_10").equals(frame) and out["c"].dtype == frame["c"].dtype
 
 
-def test_a_lazy_frame_must_be_collected() -> None:
-    """It is not in memory."""
-    with pytest.raises(KindError, match="table must be a table in memory, got a LazyFrame; collect it"):
-        rolled(pl.LazyFrame({"k": ["a"], "t": [1], "x": [2]}))
+def test_a_lazy_frame_comes_back_lazy() -> None:
+    """It is collected in between."""
+    frame = pl.DataFrame({"k": ["a", "a"], "t": [1, 2], "x": [2, 3]})
+    out = rolled(frame.lazy())
+    assert isinstance(out, pl.LazyFrame) and out.collect().equals(rolled(frame))
+    grid = rolled(frame.lazy(), every=5)
+    assert isinstance(grid, pl.LazyFrame) and grid.collect().equals(rolled(frame, every=5))
+
+
+def test_what_streams_arrow_is_a_table() -> None:
+    """A relation of DuckDB, and a reader of record batches."""
+    table = pa.table({"k": ["a", "a"], "t": [1, 2], "x": [2, 3]})
+    with duckdb.connect() as connection:
+        relation = connection.sql("SELECT * FROM (VALUES ('a', 1, 2), ('a', 2, 3)) AS events(k, t, x)")
+        assert rolled(relation)["total_10"].to_pylist() == [2, 5]
+    assert rolled(table.to_reader(max_chunksize=1)).equals(rolled(table))
+
+
+def test_what_streams_no_columns_is_not_a_table() -> None:
+    """An array speaks the same interface."""
+    with pytest.raises(KindError, match="table must be a table, got"):
+        rolled(pa.chunked_array([[1, 2]]))
 
 
 @pytest.mark.parametrize("scalar", [3, "abc", None, Decimal(1)])

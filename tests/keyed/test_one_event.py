@@ -32,6 +32,7 @@ class Pair:
     one: KeyedWindows
     other: KeyedWindows
     words: dict[str, Any]
+    rebuilt: bool = False  # rows that are retained lie in other pieces then
 
     @classmethod
     def of(cls, **words: Any) -> "Pair":
@@ -39,14 +40,15 @@ class Pair:
 
     def event(self, row: dict[str, Any], watermark: Any = None) -> Any:
         """Compare what both say, errors too, and return it."""
-        before, counts = self.one.to_bytes(), self.one.metrics
+        before, counts, other = self.one.to_bytes(), self.one.metrics, self.other.to_bytes()
         found, wanted = outcome(lambda: self.one.event(row, watermark)), outcome(lambda: self.pushed(row, watermark))
         if isinstance(wanted, dict):  # columns that are not read are returned as they came
             wanted |= {name: row[name] for name in row if name not in self.one._stream.schema.names}
         assert shown(found) == shown(wanted), row
         if isinstance(found, Failed):
             assert (self.one.to_bytes(), self.one.metrics) == (before, counts)
-            self.other = self.again(before)  # a push that fails with its results is half done
+            if self.other.to_bytes() != other:  # a push that fails with its results is half done
+                self.other, self.rebuilt = self.again(other), True
         return found
 
     def pushed(self, row: dict[str, Any], watermark: Any = None) -> Any:
@@ -59,7 +61,10 @@ class Pair:
 
     def compare(self) -> None:
         assert self.one.metrics == self.other.metrics
-        assert self.one.to_bytes() == self.other.to_bytes()
+        one, other = self.one.to_bytes(), self.other.to_bytes()
+        if self.rebuilt:
+            one, other = self.again(one).to_bytes(), self.again(other).to_bytes()
+        assert one == other
         self.one.check_invariants()
 
 
@@ -226,7 +231,7 @@ def test_events_and_pushes_take_turns(case: Case, random: Any) -> None:
         if random.random() < 0.4:
             pair.one, pair.other = pair.other, pair.one
         if random.random() < 0.1:
-            pair.one = pair.again(pair.one.to_bytes())
+            pair.one, pair.rebuilt = pair.again(pair.one.to_bytes()), True
         pair.event(row, watermark)
     pair.compare()
 

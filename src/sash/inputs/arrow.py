@@ -142,6 +142,13 @@ def _plain_key(column: "pa.ChunkedArray", name: str) -> "pa.Array":
     return one_array(column)
 
 
+def plain_kind(kind: "pa.DataType") -> "pa.DataType":
+    """Return the type that `plain` turns a column of a type into."""
+    pa = pyarrow()
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(kind), kind)
+
+
 def plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     """Return a column without a dictionary, and with views as text or bytes."""
     pa = pyarrow()
@@ -150,6 +157,32 @@ def plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     if is_view(column.type):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
     return column
+
+
+def cast_exactly(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray | None":
+    """Return a column in a type of the same family, or None if some of its values have no such form."""
+    pa = pyarrow()
+    if column.type == kind:
+        return column
+    try:
+        if pa.types.is_null(column.type) or _family_of(column.type) == _family_of(kind):
+            return column.cast(kind)  # which refuses to lose anything
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    return None
+
+
+def _family_of(kind: "pa.DataType") -> object:
+    """Return what types must have in common for one to be cast to the other."""
+    pa = pyarrow()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    if pa.types.is_timestamp(kind):
+        return "timestamp", kind.tz is None
+    names = {"large_string": "string", "string_view": "string", "large_binary": "binary", "binary_view": "binary"}
+    return names.get(str(kind), str(kind))
 
 
 def row_hashes(columns: Sequence["pa.Array"], rows: int) -> NDArray[np.uint64]:

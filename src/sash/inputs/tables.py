@@ -1,4 +1,4 @@
-"""Tables that users pass: pandas, polars, Arrow and dicts of columns, as Arrow tables, and results in the same form.
+"""Tables that users pass: pandas, polars, Arrow, what streams Arrow, and dicts of columns, as Arrow tables, and back.
 
 Only the columns that are read are converted. The others are returned as they are.
 """
@@ -44,9 +44,12 @@ def source_of(data: Any, argument: str) -> Source:
     if polars is not None and isinstance(data, polars.DataFrame):
         return _PolarsSource(data)
     if polars is not None and isinstance(data, polars.LazyFrame):
-        raise KindError(f"{argument} must be a table in memory, got a LazyFrame; collect it.", argument=argument)
+        return _LazySource(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _ArrowSource(_of_stream(data, argument))
     raise KindError(
-        f"{argument} must be a pandas, polars or Arrow table, or a dict of columns, got {shown(data)}.",
+        f"{argument} must be a pandas, polars or Arrow table, something else with __arrow_c_stream__, or a dict of "
+        f"columns, got {shown(data)}.",
         argument=argument,
     )
 
@@ -105,6 +108,21 @@ class _PolarsSource:
         return polars.from_arrow(table)
 
 
+class _LazySource(_PolarsSource):
+    """LazyFrames of polars, which are collected; so results are lazy only in form."""
+
+    def __init__(self, frame: Any) -> None:
+        super().__init__(frame.collect())
+
+    def extended(self, columns: dict[str, Any]) -> Any:
+        """Return the frame with columns appended."""
+        return super().extended(columns).lazy()
+
+    def like(self, table: "pa.Table") -> Any:
+        """Return results with other rows."""
+        return super().like(table).lazy()
+
+
 class _PandasSource:
     """DataFrames of pandas, and of classes derived from them. A named level of the index is a column too."""
 
@@ -160,6 +178,15 @@ def _series_of(column: Any) -> Any:
     unsigned = "U" if pa.types.is_unsigned_integer(column.type) else ""
     name = "boolean" if pa.types.is_boolean(column.type) else f"{unsigned}Int{bits}"
     return column.to_pandas(types_mapper={column.type: pandas.api.types.pandas_dtype(name)}.get)
+
+
+def _of_stream(data: Any, argument: str) -> "pa.Table":
+    """Read what speaks Arrow's C stream interface, such as a relation of DuckDB."""
+    pa = pyarrow()
+    try:
+        return pa.RecordBatchReader.from_stream(data).read_all()
+    except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's errors are these too
+        raise KindError(f"{argument} must be a table, got {shown(data)}: {shown(error)}.", argument=argument) from None
 
 
 def _of_dict(data: dict[Any, Any], argument: str) -> "pa.Table":

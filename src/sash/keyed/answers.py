@@ -47,6 +47,23 @@ class Answers:
         return answers
 
     @classmethod
+    def of_range(
+        cls,
+        definition: Definition,
+        engine: _core.Keyed,
+        anchors: _core.Anchors,
+        values: Values,
+        span: tuple[int, int, int, int],
+    ) -> "Answers":
+        """Return the answers for the rows of a range: (start, stop, time of the first row, time of the last row)."""
+        answers = cls(definition, engine, len(anchors))
+        start, stop, first, last = span
+        parts = engine.answer_range(anchors, first, last, start, stop, answers.rooms, bool(definition.foreign))
+        if parts is not None:
+            answers._fold(python_aggregates.Spans.of(parts, 1), anchors, values)
+        return answers
+
+    @classmethod
     def of_watched(
         cls, definition: Definition, engine: _core.Keyed, anchors: _core.Anchors, values: Values
     ) -> "Answers":
@@ -96,7 +113,7 @@ class Answers:
         counts: Counter[str] = Counter()
         for agg in self.definition.names:
             for window, (size, _) in enumerate(self.definition.windows):
-                name = f"{agg}_{size}"
+                name = f"{agg}_{size}" if size else agg  # a range has no size that names it
                 columns[name] = self._aggregate(agg, window, name, keep, on_error, counts)
         return columns, counts
 

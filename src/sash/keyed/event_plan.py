@@ -20,6 +20,7 @@ def plan_of(spec: Spec, stream: Stream, counts: dict[str, int]) -> dict[str, Any
     kinds = definition.kinds[1:-1].split(",") if definition.layout.reads else []
     return {
         "engine": stream.engine,
+        "stream": vars(stream),
         "position": vars(stream.position),
         "horizon": vars(stream.horizon),
         "counts": counts,
@@ -35,7 +36,7 @@ def plan_of(spec: Spec, stream: Stream, counts: dict[str, int]) -> dict[str, Any
         "compared": [names.index(name) for name in definition.compared(spec)],
         "windows": len(definition.windows),
         "lateness": stream.horizon.lateness,
-        "behind": definition.largest + stream.emitter.reach,
+        "largest": definition.largest,
         "left": spec.closed == "left",
         "shows_late": spec.late == "emit",
         "strict": spec.on_error == "raise",

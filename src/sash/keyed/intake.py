@@ -157,27 +157,11 @@ def with_types(table: "pa.Table", schema: "pa.Schema") -> "pa.Table":
 
 
 def _cast(column: "pa.ChunkedArray", field: "pa.Field") -> "pa.ChunkedArray":
-    pa = arrow.pyarrow()
-    try:
-        if pa.types.is_null(column.type) or _kind_of(column.type) == _kind_of(field.type):
-            return column.cast(field.type)  # which refuses to lose anything
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    raise KindError(
-        f"batch must hold {field.type} in the column {shown(field.name)} as before, got {column.type}; cast it.",
-        argument="batch",
-        column=field.name,
-    )
-
-
-def _kind_of(kind: "pa.DataType") -> object:
-    """Return what types must have in common for one to be cast to the other."""
-    pa = arrow.pyarrow()
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "number"
-    if pa.types.is_timestamp(kind):
-        return "timestamp", kind.tz is None
-    names = {"large_string": "string", "string_view": "string", "large_binary": "binary", "binary_view": "binary"}
-    return names.get(str(kind), str(kind))
+    cast = arrow.cast_exactly(column, field.type)
+    if cast is None:
+        raise KindError(
+            f"batch must hold {field.type} in the column {shown(field.name)} as before, got {column.type}; cast it.",
+            argument="batch",
+            column=field.name,
+        )
+    return cast

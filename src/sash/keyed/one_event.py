@@ -11,22 +11,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sash import _core, durations
-from sash.errors import ArgumentError, KindError, ResultOverflowError, RetentionError, shown
+from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, tables
-from sash.keyed.answers import Answers
+from sash.keyed import queries, questions
 from sash.keyed.definition import require_monoids
-from sash.keyed.emit import HIGHEST
 from sash.keyed.emit_events import EventArrival
 from sash.keyed.event_plan import plan_of
 from sash.keyed.result_columns import require_new
 from sash.keyed.spec import Spec
 from sash.keyed.stream import Stream
-from sash.times import Instants, is_pandas
+from sash.times import is_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_ERRORS = (ArithmeticError, TypeError, ValueError, NotImplementedError)  # Arrow's errors are these too
 
 
 def empty_table(schema: Any) -> "pa.Table":
@@ -65,7 +62,7 @@ class Event(NamedTuple):
     def push(self, ones: "OneByOne", watermark: Any) -> tuple[dict[str, Any] | None, Counter[str]]:
         """Push it, and return what it shows and what was counted; an error changes nothing."""
         stream = ones.stream
-        require_new(self.row, ones.names)
+        require_new(self.row, ones.added)
         with _unchanged_by_errors(stream, self.table):
             step = stream.push(self.table, watermark)
             if not step.results.num_rows:
@@ -122,118 +119,36 @@ class OneByOne:
         self.core = _core.OneEvent(plan_of(spec, stream, counts))
         sizes = [size for size, _ in stream.definition.windows]
         self.names = [f"{agg}_{size}" for agg in stream.definition.names for size in sizes]
-        self.names += ["late"] if spec.late == "emit" else []
-        paned = spec.resolution is not None or stream.definition.merges(spec)
-        self.grid = stream.definition.grid(spec) if paned else None
+        self.added = [*self.names, *(["late"] if spec.late == "emit" else [])]
         conditional = spec.retract is not None and not isinstance(spec.retract, str)
         takes_events = isinstance(stream.emitter, EventArrival) and not stream.definition.foreign and not conditional
         self.fast_event = self.core.event if takes_events else None
+        self.fast_now = self.core.now if spec.every is None and not stream.definition.foreign else None
 
     def now(self, key: Any, at: Any) -> dict[str, Any]:
         """Return the results of a key as of a time, or raise if its windows reach behind what is retained."""
-        stream = self.stream
-        plain = self.spec.every is None and stream.dropped is None and not stream.definition.foreign
-        found = self.core.now(key, at) if plain else NotImplemented
-        if found is NotImplemented:
-            found = self._now(key, at)
-        if isinstance(found, tuple):
-            raise _failure(*found)
-        return found  # type: ignore[no-any-return]
+        found = self.fast_now(key, at) if self.fast_now is not None else NotImplemented
+        return found if isinstance(found, dict) else self._now(key, at)
 
-    def _now(self, key: Any, at: Any) -> Any:
-        stream = self.stream
-        table = _key_table(key, self.spec, stream)
-        time = self._newest() if at is None else stream.ticks(at, "at")
-        if time is None:
-            return self.core.empty()
-        self._require_answer(time)
-        if table is None:
-            return self.core.empty()
-        columns = arrow.keys_of(table, self.spec.keys)
-        anchors = stream.engine.anchor_at(*columns, time)
-        if not stream.definition.foreign or not len(anchors):
-            return self.core.answer(*columns, time)
-        learned = dict(stream.definition.learned)
-        answers = Answers.of(stream.definition, stream.engine, anchors, stream.retained.values)
-        found, _ = answers.columns(on_error=self.spec.on_error)
-        stream.definition.learned.clear()
-        stream.definition.learned.update(learned)
-        return {name: column[0].as_py() for name, column in found.items()}
-
-    def _newest(self) -> int | None:
-        """Return the earliest time whose windows hold the newest row, or None if there has been none."""
-        newest = self.stream.position.newest
-        if newest is None or self.spec.closed == "right":
-            return newest
-        if self.grid is None:
-            return min(newest + 1, HIGHEST)
-        return self.grid.late_before(newest) + self.grid.pane
-
-    def _require_answer(self, time: int) -> None:
-        stream = self.stream
-        if self.grid is not None and self.grid.late_before(time) != time:
-            raise ArgumentError(
-                f"at must be at an edge of the panes, which are {self._shown(self.grid.late_before(time))} and every "
-                f"{shown(self.grid.pane)} ticks from there, got {self._shown(time)}.",
-                argument="at",
-            )
-        bound = stream.bound
-        if bound is None:
-            return
-        earliest = bound + stream.definition.largest + (self.spec.closed == "left")
-        if self.grid is not None:
-            earliest = -self.grid._replace(pane_offset=-self.grid.pane_offset % self.grid.pane).late_before(-earliest)
-        if time < earliest:
-            raise RetentionError(
-                f"at must be {self._shown(earliest)} or later, because the rows before have been dropped, got "
-                f"{self._shown(time)}.",
-                argument="at",
-            )
-
-    def _shown(self, ticks: int) -> str:
-        """Return a time as a message shows it."""
-        if self.stream.definition.unit is None:
-            return str(ticks)
+    def _now(self, key: Any, at: Any) -> dict[str, Any]:
+        _require_key(key, self.spec)
+        keys = None
+        if self.spec.keys:
+            table = tables.table_of({name: [key[name]] for name in self.spec.keys}, "key")
+            keys = questions.keys_in(table, self.spec.keys, self.stream.schema, "key")
+        learned = dict(self.stream.definition.learned)
         try:
-            return str(Instants(self.stream.definition.unit, "numpy").decode(ticks))
-        except OverflowError:
-            return f"{ticks} {self.stream.definition.unit} since 1970"
-
-
-def _key_table(key: Any, spec: Spec, stream: Stream) -> "pa.Table | None":
-    """Return a key as a table, or None if it has a value where the stream has had none."""
-    pa = arrow.pyarrow()
-    _require_key(key, spec)
-    columns = {}
-    for name in spec.keys:
-        kind = arrow.key_kind(stream.schema.field(name).type)
-        if pa.types.is_null(kind) and key[name] is not None:
-            return None
-        try:
-            columns[name] = pa.array([key[name]], kind)
-        except _ERRORS:
-            raise KindError(
-                f"key must hold {kind} in the column {shown(name)}, got {shown(key[name])}.", argument="key", column=name
-            ) from None
-    return pa.table(columns)
+            (row,) = queries.query(self.stream, keys, at=at, start=None, stop=None, closed=None).to_pylist()
+        finally:  # what is learned of types is learned from events
+            self.stream.definition.learned.clear()
+            self.stream.definition.learned.update(learned)
+        return {name: row[name] for name in self.names}
 
 
 def _require_key(key: Any, spec: Spec) -> None:
     if not isinstance(key, Mapping) or set(key) != set(spec.keys):
         wanted = list(spec.keys)
         raise ArgumentError(f"key must be a dict with the columns {wanted}, got {shown(key)}.", argument="key")
-
-
-def _failure(name: str, overflows: bool) -> Exception:
-    """Return why a result cannot be shown, where results that fail raise."""
-    if overflows:
-        return ResultOverflowError(
-            f"{name} must fit int64; use on_error='null' to get null for results that do not.", column=name
-        )
-    return ArgumentError(
-        f"{name} must be the geometric mean of values that are not negative; use on_error='null' to get null.",
-        column=name,
-    )
 
 
 def results_of_nothing(spec: Spec, key: Any) -> dict[str, Any]:

@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import _core
-from sash.errors import SashWarning, shown
+from sash.errors import ArgumentError, SashWarning, shown
 from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
+from sash.keyed.questions import asked, instants_in, keys_in, require_has
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
-from sash.keyed.spec import Spec
+from sash.keyed.spec import Spec, require_name
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -31,12 +32,17 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    at: Any = None,
+    at_time: str | None = None,
 ) -> Any:
     """Return the table with a column for each aggregate and window, its rows in their original order.
 
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
     equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
-    boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. Returns the
+    boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. With `at`,
+    another table with key and time columns, that table comes back, with the results as of each of its rows: a
+    point-in-time join. Its times may lie anywhere, in any order; a key without rows has counts of 0 and null for the
+    rest, a null time has null results. `at_time` is its time column if that has another name. Returns the
     same kind of table it was given. A result that fails or does not fit its type is null, and a SashWarning says how
     many there are and why; with `on_error="raise"` the first one raises.
 
@@ -45,6 +51,10 @@ def rolling(
     >>> sums = rolling(table, keys=["card"], time="ts", windows=[5], aggs={"total": monoids.sum("amount")})
     >>> sums["total_5"].to_pylist()
     [5, 7, 14]
+    >>> labels = {"card": ["b", "a", "c"], "ts": [14, 11, 11]}
+    >>> asked = rolling(table, at=labels, keys="card", time="ts", windows=[5], aggs={"total": monoids.sum("amount")})
+    >>> asked["total_5"].to_pylist()
+    [7, 5, None]
     """
     emit = None if every is None else "final"
     spec = Spec.of(
@@ -52,16 +62,31 @@ def rolling(
         closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
     require_monoids(spec.aggs)
+    _require_askable(at, at_time, every)
     source = tables.source_of(table, "table")
     read = [name for agg in spec.aggs.values() for name in agg.columns]
     for names, argument in ((spec.keys, "keys"), ([spec.time], "time"), (read, "aggs")):
         arrow.require_columns(source, names, argument)
     rows = source.read([*spec.keys, spec.time, *read])
     definition = Definition.of(spec, rows)
+    if at is not None:
+        questions = tables.source_of(at, "at")
+        return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec, definition))
     if every is not None:
         return source.like(_of_boundaries(rows, spec, definition))
     require_new(source.column_names, result_names(definition, spec))
     return source.extended(_of_rows(rows, spec, definition))
+
+
+def _require_askable(at: Any, at_time: Any, every: Any) -> None:
+    if at is not None and every is not None:
+        raise ArgumentError(
+            f"every must be left out with at=, whose rows say when, got {shown(every)}.", argument="every"
+        )
+    if at_time is not None:
+        if at is None:
+            raise ArgumentError(f"at_time must be passed with at=, got {shown(at_time)}.", argument="at_time")
+        require_name(at_time, "at_time")
 
 
 class _Rows:
@@ -102,10 +127,41 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     """Return the answers for each row: by one pass along each key if possible, else through the engine."""
     answers = Answers(definition, engine, len(rows.times))
     plain = rows.bad is None and not definition.foreign
-    if plain and engine.roll(rows.keys, rows.times, rows.inputs, answers.rooms):
+    if plain and engine.roll(rows.keys, rows.times, rows.inputs, None, answers.rooms):
         return answers
     status = rows.apply()
     return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
+
+
+def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
+    """Return the results as of each row of a table of questions."""
+    require_has(source, (*spec.keys, time), "at")
+    require_new(source.column_names, result_names(definition, spec))
+    table = source.read([*spec.keys, time])
+    times, bad = instants_in(table, time, spec, events.schema)
+    keys = keys_in(table, spec.keys, events.schema, "at") if spec.keys else None
+    if bad is not None:
+        times, keys = times[~bad], None if keys is None else keys.filter(arrow.pyarrow().array(~bad))
+    rows = _Rows(_timely(events, spec.time), spec, definition)
+    anchors = asked(rows.engine, keys, times)
+    with shown_on_terminal("rolling", len(times) * len(definition.windows), lambda: rows.engine.progress):
+        answers = _question_answers(rows, definition, anchors)
+    columns = _columns(answers, spec)
+    return columns if bad is None else {name: arrow.spread(column, ~bad) for name, column in columns.items()}
+
+
+def _timely(table: Any, time: str) -> Any:
+    """Return the rows of a table that have a time."""
+    column = table.column(time)
+    return table.filter(column.is_valid()) if column.null_count else table
+
+
+def _question_answers(rows: _Rows, definition: Definition, anchors: _core.Anchors) -> Answers:
+    answers = Answers(definition, rows.engine, len(anchors))
+    if not definition.foreign and rows.engine.roll(rows.keys, rows.times, rows.inputs, anchors, answers.rooms):
+        return answers
+    rows.apply()
+    return Answers.of(definition, rows.engine, anchors, rows.values)
 
 
 def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:

@@ -80,11 +80,11 @@ def require_position(saved: dict[str, Any]) -> None:
         raise _damaged(f"its position has the parts {sorted(saved)}")
 
 
-def bound_of(saved: Any) -> int | None:
-    """Return the time at or before which rows were dropped on request, or None."""
-    if saved is not None:
-        _require_integer(saved, LOWEST, HIGHEST, "dropped")
-    return None if saved is None else int(saved)
+def dropped_of(header: dict[str, Any], least: int) -> int:
+    """Return the time up to which rows were dropped: that of the last expiry, or later where the user dropped more."""
+    dropped = header.get("dropped", least)  # states that were saved before do not have it
+    _require_integer(dropped, LOWEST, HIGHEST, "dropped")
+    return max(int(dropped), least)
 
 
 def _require_integer(value: Any, least: int, most: int, name: str) -> None:

@@ -20,8 +20,19 @@ from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
-from sash.keyed.horizon import Horizon
-from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status, with_types
+from sash.keyed.horizon import Grid, Horizon
+from sash.keyed.intake import (
+    AWAITED,
+    DELETED,
+    INSERTED,
+    WITHDRAWN,
+    Batch,
+    Intake,
+    PaneIntake,
+    RowIntake,
+    Status,
+    with_types,
+)
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
@@ -67,8 +78,8 @@ class Stream:
     retained: RetainedRows
     position: Position
     time_type: "pa.DataType"
+    dropped: int = LOWEST  # rows at or before this time are no longer there
     chained: bool = False  # rows come when the watermark passes them, so those of a step are judged by the one before
-    dropped: int | None = None  # rows at or before it were dropped on request, beyond those that expired
 
     @classmethod
     def of(cls, spec: Spec, table: "pa.Table", *, panes: bool = False, chained: bool = False) -> "Stream":
@@ -87,7 +98,8 @@ class Stream:
         intake = (PaneIntake if panes else RowIntake)(spec, definition, engine, table.schema)
         context = Context(spec, definition, engine, horizon, retained, position, intake.schema)
         time_type = table.schema.field(spec.time).type
-        return cls(spec, definition, engine, intake, emits(context), horizon, retained, position, time_type, chained)
+        emitter = emits(context)
+        return cls(spec, definition, engine, intake, emitter, horizon, retained, position, time_type, chained=chained)
 
     @property
     def schema(self) -> "pa.Schema":
@@ -136,8 +148,7 @@ class Stream:
         """Drop what no result that is still to come can see."""
         bound = self.retained_after(self.horizon.at)
         if self.horizon.at is not None:
-            self.engine.expire(bound, max(self.emitter.late_before(self.horizon.at), LOWEST))
-            self.retained.expire(bound)
+            self._drop(bound, max(self.emitter.late_before(self.horizon.at), LOWEST))
 
     def retained_after(self, horizon: int | None) -> int:
         """Return the time at or before which no row is needed once the horizon is there."""
@@ -150,29 +161,27 @@ class Stream:
         self.position.revision += 1
         emission = self.emitter.rest()
         self.engine.expire(HIGHEST, HIGHEST)
-        self._dropped(self.position.newest)
+        self.dropped = max(self.dropped, LOWEST if self.position.newest is None else self.position.newest)
         return emission
 
     def drop_before(self, horizon: Any) -> None:
         """Drop every row before a time, but not of the pane that it lies in."""
         bound = self.ticks(horizon)
+        if self.panes is not None:
+            bound = max(self.panes.late_before(bound), LOWEST + 1)
+        self._drop(bound - 1, bound)
+
+    def _drop(self, bound: int, horizon: int) -> None:
+        self.engine.expire(bound, horizon)
+        self.retained.expire(bound)
+        self.dropped = max(self.dropped, bound)
+
+    @cached_property
+    def panes(self) -> Grid | None:
+        """The grid of the panes that rows are combined into, or their times rounded to; None: there are none."""
         grid = self.definition.grid(self.spec)
-        if grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec)):
-            bound = max(grid.late_before(bound), LOWEST + 1)
-        self.engine.expire(bound - 1, bound)
-        self.retained.expire(bound - 1)
-        self._dropped(bound - 1)
-
-    def _dropped(self, bound: int | None) -> None:
-        """Take note that the rows at or before a time were dropped on request."""
-        if bound is not None:
-            self.dropped = bound if self.dropped is None else max(self.dropped, bound)
-
-    @property
-    def bound(self) -> int | None:
-        """The time at or before which every row was dropped, or None."""
-        bounds = [] if self.horizon.at is None else [self.retained_after(self.horizon.at)]
-        return max([*bounds, *([] if self.dropped is None else [self.dropped])], default=None)
+        merged = grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec))
+        return grid if merged else None
 
     def take_back(self, table: "pa.Table", names: int) -> None:
         """Take back the row of a step of one row that raised, after its position was put back.
@@ -184,7 +193,6 @@ class Stream:
         ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
         keys = arrow.keys_of(table, self.spec.keys)
         self.engine.take_back(*keys, int(times[0]), ids, self.position.seq, names)
-
     # --- state, out and in ------------------------------------------------------------------------
 
     def saved_position(self) -> dict[str, Any]:
@@ -209,6 +217,7 @@ class Stream:
         if not stream.definition.merges(spec):
             saved_state.require_retained(stream.engine, spec, stream.retained)
         stream.restore_position(position)
+        stream.dropped = stream.retained_after(stream.horizon.at)
         return stream
 
     @cached_property
@@ -242,8 +251,8 @@ class Stream:
         new.retained.adopt(self.retained)
         new.restore_position(self.saved_position())
         new.horizon.watermark = self.horizon.watermark
-        new.definition.learned.update(self.definition.learned)
         new.dropped = self.dropped
+        new.definition.learned.update(self.definition.learned)
         return new
 
     def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
@@ -296,7 +305,7 @@ class Stream:
         return pa.table({field.name: pa.array([key[field.name]], field.type) for field in fields})
 
     def ticks(self, time: Any, argument: str = "watermark") -> int:
-        """Return a time, such as a watermark, in ticks of the time column."""
+        """Return a watermark, or another time that was passed, in ticks of the time column."""
         if self.definition.unit is None:
             if not is_integer(time):
                 raise KindError(f"{argument} must be an int like the times, got {shown(time)}.", argument=argument)
@@ -307,6 +316,13 @@ class Stream:
         if zoned and isinstance(time, np.datetime64):
             zoned = False  # NumPy's instants are UTC by convention
         return Instants(self.definition.unit, "numpy", zoned).encode(time, argument)
+
+    def time_text(self, ticks: int) -> str:
+        """Return a time as text for a message."""
+        if self.definition.unit is None:
+            return str(ticks)
+        pa = arrow.pyarrow()
+        return str(arrow.times_of(np.array([ticks]), self.time_type).cast(pa.string())[0].as_py())
 
 
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import Any
 from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, SashError, UnsupportedError, shown
 from sash.inputs import arrow, tables
-from sash.keyed import saved_state
+from sash.keyed import queries, saved_state
 from sash.keyed.one_event import Event, OneByOne, empty_table, require_arrival, results_of_nothing
 from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
@@ -172,6 +172,31 @@ class KeyedWindows:
             self._count(counts)
             return rows
 
+    def query(
+        self, keys: Any = None, *, at: Any = None, start: Any = None, stop: Any = None, closed: Any = None
+    ) -> Any:
+        """Return a table of keys with the results of each key as of a time, or for a range; nothing changes.
+
+        As of `at` the columns are `<aggregate>_<window>`, of the windows (at - size, at], or [at - size, at) with
+        `closed="left"` or `every=`. The default is the earliest instant whose windows hold the newest row. With `start`
+        and `stop` the columns are `<aggregate>`, of the rows in that range: both ends are part of it, unless `closed`
+        is "left", "right" or "neither". A key that is not there has counts of 0, and null for the rest. A question that
+        reaches behind what is retained raises RetentionError, which names the earliest time that can be answered. Where
+        rows are combined into panes, times must be edges of panes, and ranges are [start, stop).
+
+        >>> from sash import KeyedWindows, monoids
+        >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="arrival")
+        >>> _ = kw.push({"card": ["a", "a", "b"], "ts": [1, 4, 12]})
+        >>> kw.query({"card": ["a", "c"]}, at=11)["n_10"].to_pylist()
+        [1, 0]
+        >>> kw.query({"card": ["a", "b"]}, start=1, stop=12)["n"].to_pylist()
+        [2, 1]
+        """
+        with self._lock:
+            if self._stream is None:
+                raise ArgumentError("keys must be asked about after the first batch, which determines their types.")
+            return queries.query(self._stream, keys, at=at, start=start, stop=stop, closed=closed)
+
     def check_invariants(self) -> None:
         """Recompute everything that is stored, and raise InvariantError on the first difference; O(rows stored).
 
@@ -217,8 +242,7 @@ class KeyedWindows:
             if self._stream is None:
                 return serialize.join(header, b"", b"")
             header["stream"] = self._stream.saved_position()
-            if self._stream.dropped is not None:
-                header["dropped"] = self._stream.dropped
+            header["dropped"] = self._stream.dropped
             rows, retained = self._stream.engine.dump(), self._stream.retained.to_bytes(self._stream.schema)
             return serialize.join(header, rows, retained)
 
@@ -240,7 +264,7 @@ class KeyedWindows:
             made._counts = saved_state.counts_of(header["counts"], made._counts)
             if "stream" in header:
                 made._stream = Stream.restored(made.spec, header["stream"], rows, retained)
-                made._stream.dropped = saved_state.bound_of(header.get("dropped"))
+                made._stream.dropped = saved_state.dropped_of(header, made._stream.dropped)
         return made
 
     def drop_before(self, horizon: Any) -> None:

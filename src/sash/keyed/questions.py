@@ -1,0 +1,104 @@
+"""Tables of questions: keys and instants that results are wanted for, read as the events they are about are read."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.errors import ArgumentError, KindError, shown
+from sash.inputs import arrow, tables
+from sash.keyed.spec import Spec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sash import _core
+
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+def require_has(source: tables.Source, names: tuple[str, ...], argument: str) -> None:
+    """Raise unless a table of questions has each of these columns once."""
+    for name in names:
+        if source.column_names.count(name) != 1:
+            raise ArgumentError(
+                f"{argument} must be a table that has the column {shown(name)} once, got the columns "
+                f"{shown(source.column_names)}.",
+                argument=argument,
+                column=name,
+            )
+
+
+def keys_in(table: Any, names: tuple[str, ...], events: "pa.Schema", argument: str) -> "pa.Table":
+    """Return the key columns of a table in the types that the events' keys have."""
+    columns = [_typed(table.column(name), events.field(name), argument) for name in names]
+    return arrow.pyarrow().table(columns, names=list(names))
+
+
+def _typed(column: "pa.ChunkedArray", field: "pa.Field", argument: str) -> "pa.ChunkedArray":
+    kind = arrow.plain_kind(field.type)
+    if arrow.pyarrow().types.is_null(kind):  # null is the same key in every type, and no other was seen
+        return arrow.plain(column)
+    cast = arrow.cast_exactly(arrow.plain(column), kind)
+    if cast is None:
+        raise KindError(
+            f"{argument} must hold {kind} in the column {shown(field.name)}, as the events do, got {column.type}; "
+            "cast it.",
+            argument=argument,
+            column=field.name,
+        )
+    return cast
+
+
+def instants_in(
+    table: "pa.Table", name: str, spec: Spec, events: "pa.Schema"
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Return a column of instants in ticks of the events' times, and the mask of its nulls or None.
+
+    Between two ticks of the events, no event lies: an instant there has the windows of the tick before it, or of the
+    one after it where windows are closed on the left.
+    """
+    kind, own = events.field(spec.time).type, table.schema.field(name).type
+    pa = arrow.pyarrow()
+    if pa.types.is_null(own):
+        return np.zeros(table.num_rows, dtype=np.int64), np.ones(table.num_rows, dtype=bool)
+    _require_alike(own, kind, name)
+    ticks, nulls = arrow.ticks(table, name)
+    if not pa.types.is_timestamp(kind) or own.unit == kind.unit:
+        return ticks, nulls
+    more, less = _TICKS[kind.unit] // _TICKS[own.unit], _TICKS[own.unit] // _TICKS[kind.unit]
+    if less:
+        return -(-ticks // less) if spec.closed == "left" else ticks // less, nulls
+    wide = (ticks > _HIGHEST // more) | (ticks < -(_HIGHEST // more))
+    if nulls is not None:
+        wide &= ~nulls
+    if wide.any():
+        raise ArgumentError(
+            f"at must hold times that fit {kind} in the column {shown(name)}, got "
+            f"{table.column(name)[int(np.argmax(wide))].cast(pa.string())}.",
+            argument="at",
+            column=name,
+        )
+    return ticks * more, nulls
+
+
+def _require_alike(own: "pa.DataType", kind: "pa.DataType", name: str) -> None:
+    is_a = arrow.pyarrow().types
+    if is_a.is_timestamp(kind):
+        alike = is_a.is_timestamp(own) and (own.tz is None) == (kind.tz is None)
+        wanted = f"timestamps {'without' if kind.tz is None else 'with'} a time zone"
+    else:
+        alike, wanted = is_a.is_integer(own), "integers"
+    if not alike:
+        raise KindError(
+            f"at must hold {wanted} in the column {shown(name)}, as the events do, got {own}.",
+            argument="at",
+            column=name,
+        )
+
+
+def asked(engine: "_core.Keyed", keys: "pa.Table | None", times: NDArray[np.int64]) -> "_core.Anchors":
+    """Return the anchors of questions: an instant for each row of a table of keys, or for the one key that there is."""
+    schema, array = (None, None) if keys is None else arrow.keys_of(keys, keys.column_names)
+    return engine.asked(schema, array, np.ascontiguousarray(times))
