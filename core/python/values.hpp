@@ -32,7 +32,7 @@ struct ValueType {
     int64_t per_second = 1'000'000;  // ticks of an instant
     bool zoned = false, in_utc = false;
     Ref zone;   // of the instants that a column returns
-    Ref shown;  // from a number of ticks to the value that a column returns, where that is no datetime; or null
+    Ref shown;  // from ticks to the value that a column returns, where that is not a datetime; or null
 };
 
 // A value that was read; it leans on the object that it was read from.

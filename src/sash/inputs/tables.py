@@ -69,6 +69,8 @@ class _ArrowSource:
     def read(self, names: Iterable[str]) -> "pa.Table":
         """Return the table: more columns cost nothing. Views, for which Arrow can do little, are read as text."""
         table = self.table
+        if not any(is_view(kind) for kind in table.schema.types):
+            return table
         for i, field in enumerate(table.schema):
             if field.name in names and is_view(field.type):
                 table = table.set_column(i, field.name, plain(table.column(i)))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,7 @@ class Answers:
         self.engine = engine
         self.rows = rows
         self.shapes = definition.shapes(engine)
-        *self.starts, words = accumulate((shape[2] for shape in self.shapes), initial=0)
-        parts = definition.layout.parts
-        self.plain = {i for i, part in enumerate(parts) if not part.fields and part.op != "geomean"}
+        words = sum(shape[2] for shape in self.shapes)
         self.rooms = [
             (np.empty((words, rows), dtype=np.int64), np.empty((len(self.shapes), rows), dtype=np.uint8))
             for _ in definition.windows
@@ -111,11 +108,29 @@ class Answers:
         """Return the columns by name, and how many results overflowed or failed; `keep` selects rows."""
         columns: dict[str, Any] = {}
         counts: Counter[str] = Counter()
+        numbers = self._numbers() if keep is None else {}
         for agg in self.definition.names:
             for window, (size, _) in enumerate(self.definition.windows):
                 name = f"{agg}_{size}" if size else agg  # a range has no size that names it
-                columns[name] = self._aggregate(agg, window, name, keep, on_error, counts)
+                column = numbers.get((agg, window))
+                columns[name] = self._aggregate(agg, window, name, keep, on_error, counts) if column is None else column
         return columns, counts
+
+    def _numbers(self) -> dict[tuple[str, int], Any]:
+        """Return the columns of numbers that all fit and are not null, on the memory that the core wrote.
+
+        In a small batch Arrow would take longer to copy them than the core took to compute them.
+        """
+        pa, rows = arrow.pyarrow(), self.rows
+        kinds = {"f": pa.float64(), "i": pa.int64(), "I": pa.int64()}
+        found = {}
+        for window, (words, there) in enumerate(self.rooms):
+            whole, buffer = there.all(), pa.py_buffer(words)
+            for agg, i, at, kind in self.definition.plain_results:
+                if not (whole or there[i].all()) or (kind == "I" and (words[at + 1] != words[at] >> 63).any()):
+                    continue
+                found[agg, window] = pa.Array.from_buffers(kinds[kind], rows, [None, buffer], 0, at * rows)
+        return found
 
     def _aggregate(
         self, agg: str, window: int, name: str, keep: NDArray[Any] | None, on_error: str, counts: Counter[str]
@@ -154,9 +169,7 @@ class Answers:
         self, i: int, room: record.Room, keep: NDArray[Any] | None, name: str, on_error: str, counts: Counter[str]
     ) -> Any:
         shape, kinds, width = self.shapes[i]
-        at = self.starts[i]
-        if keep is None and kinds in ("f", "i") and shape == "words" and i in self.plain:
-            return self._number_column(at, kinds, room[0], room[1][i])
+        at = sum(shape[2] for shape in self.shapes[:i])
         words, there = room[0][at : at + width], room[1][i]
         if keep is not None:
             words, there = words[:, keep], there[keep]
@@ -168,15 +181,6 @@ class Answers:
         if self.definition.layout.parts[i].op == "geomean":
             _count_failures(words[0], there, name, on_error, counts)
         return self._plain_column(i, kinds, words, there, name, on_error, counts)
-
-    def _number_column(self, at: int, kind: str, words: NDArray[np.int64], there: NDArray[np.uint8]) -> Any:
-        """Return a column of numbers, which may lean on the memory that the core wrote."""
-        pa = arrow.pyarrow()
-        own = pa.float64() if kind == "f" else pa.int64()
-        if there.all():
-            return pa.Array.from_buffers(own, self.rows, [None, pa.py_buffer(words)], 0, at * self.rows)
-        values = words[at].view(np.float64) if kind == "f" else words[at]
-        return pa.array(values, mask=there == 0)
 
     def _plain_column(
         self, i: int, kinds: str, words: Any, there: Any, name: str, on_error: str, counts: Counter[str]

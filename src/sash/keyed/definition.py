@@ -160,6 +160,17 @@ class Definition:
         self._shapes[:] = shapes
         return shapes
 
+    @cached_property
+    def plain_results(self) -> list[tuple[str, int, int, str]]:
+        """The results that are numbers: their names, places among the parts and the words, and kinds."""
+        found, at = [], 0
+        for i, (shape, kinds, words) in enumerate(self._shapes[: len(self.shown)]):
+            part = self.layout.parts[i]
+            if shape == "words" and kinds in ("f", "i", "I") and not part.fields and part.op != "geomean":
+                found.append((self.shown[i], i, at, kinds))
+            at += words
+        return found
+
     def inputs_in(self, table: Any, *, strict: bool = False) -> record.Record:
         """Return the inputs of a table in the form that the core reads.
 

@@ -68,7 +68,8 @@ class RowIntake:
             self._fitting = table.schema
         rows, times, bad = self._readable(table)
         inputs = self._inputs(rows, strict=self.spec.on_error == "raise")
-        return Batch(rows, times, inputs, Counter(rows_in=table.num_rows) + bad)
+        bad["rows_in"] = table.num_rows
+        return Batch(rows, times, inputs, bad)
 
     def _fits(self, table: "pa.Table") -> bool:
         """Return whether a batch has the columns of the last one."""

@@ -132,7 +132,7 @@ class Stream:
         self.expire()
         applied = _made_a_difference(status)
         rows = batch.table if applied.all() else batch.table.filter(arrow.pyarrow().array(applied))
-        return Step(emission.rows, rows, batch.counts + counts + emission.counts)
+        return Step(emission.rows, rows, _total(batch.counts, counts, emission.counts))
 
     def _keys(self, batch: Batch) -> "_core.KeyBatch":
         """Find the keys of a batch, which is the next one of the stream."""
@@ -323,6 +323,16 @@ class Stream:
             return str(ticks)
         pa = arrow.pyarrow()
         return str(arrow.times_of(np.array([ticks]), self.time_type).cast(pa.string())[0].as_py())
+
+
+def _total(*parts: Counter[str]) -> Counter[str]:
+    """Return the sum of counts; `+` would take longer than all else in a step of a few rows."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        for name, count in part.items():
+            if count:
+                total[name] = total.get(name, 0) + count
+    return total
 
 
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:
