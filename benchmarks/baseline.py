@@ -1,6 +1,6 @@
-"""The earlier engine against the current one: the same measuring code in two processes with alternating turns.
+"""An earlier engine against the current one: the same measuring code in two processes with alternating turns.
 
-The baseline is the package at one commit, built once from the git history into build/baseline and kept there. A worker
+A baseline is the package at one commit, built once from the git history into build/ and kept there. A worker
 of each side sets up its case and then does a turn on request, so that a slow moment of the machine affects both.
 Messages are lines of JSON.
 """
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-COMMIT = "6a37765"
 TURNS = 15
-CURRENT, BASELINE = "current", "baseline"
+CURRENT, BASELINE, BEFORE_EVENTS = "current", "baseline", "baseline-events"
+COMMITS = {BASELINE: "6a37765", BEFORE_EVENTS: "aa8962e"}
 
 _ROOT = Path(__file__).resolve().parent.parent
-_PLACE = _ROOT / "build" / "baseline"
+_PLACE = _ROOT / "build"
 
 
 class Missing(Exception):
@@ -34,38 +34,39 @@ class Missing(Exception):
 # --- the earlier package --------------------------------------------------------------------------
 
 
-def site() -> Path:
-    """Return the directory of the installed baseline, which is built first if it is missing."""
-    target = _PLACE / "site"
+def site(side: str = BASELINE) -> Path:
+    """Return the directory of an installed baseline, which is built first if it is missing."""
+    commit, place = COMMITS[side], _PLACE / side
+    target = place / "site"
     if (target / "sash" / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}").exists():
         return target
-    _require_commit()
-    print(f"  building the baseline of {COMMIT}, once", flush=True)
-    source = _PLACE / "src"
+    _require_commit(commit)
+    print(f"  building the baseline of {commit}, once", flush=True)
+    source = place / "src"
     for old in (source, target):
         shutil.rmtree(old, ignore_errors=True)
     source.mkdir(parents=True)
-    archive = subprocess.run(["git", "archive", COMMIT], cwd=_ROOT, capture_output=True, check=True).stdout
+    archive = subprocess.run(["git", "archive", commit], cwd=_ROOT, capture_output=True, check=True).stdout
     subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
-    _install(source, target)
+    _install(source, target, commit)
     return target
 
 
-def _require_commit() -> None:
-    command = ["git", "cat-file", "-e", f"{COMMIT}^{{commit}}"]
+def _require_commit(commit: str) -> None:
+    command = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
     try:
         found = subprocess.run(command, cwd=_ROOT, capture_output=True).returncode == 0
     except FileNotFoundError:
-        raise Missing(f"the baseline is commit {COMMIT} of the git history, but git was not found.") from None
+        raise Missing(f"the baseline is commit {commit} of the git history, but git was not found.") from None
     if not found:
         raise Missing(
-            f"the git history here has no commit {COMMIT}, the baseline; fetch it, as with `git fetch --unshallow`."
+            f"the git history here has no commit {commit}, the baseline; fetch it, as with `git fetch --unshallow`."
         )
 
 
-def _install(source: Path, target: Path) -> None:
+def _install(source: Path, target: Path, commit: str) -> None:
     """Install from a source tree, into a directory that gets its name only when it is complete."""
-    unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=_PLACE))
+    unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=target.parent))
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--target", str(unfinished), str(source)]
     # Clear make's flags, or ninja would share make's jobs; the environment's tools are in the directory of its Python.
@@ -74,7 +75,7 @@ def _install(source: Path, target: Path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode != 0:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise Missing(f"the baseline of {COMMIT} could not be built:\n{done.stdout}{done.stderr}")
+        raise Missing(f"the baseline of {commit} could not be built:\n{done.stdout}{done.stderr}")
     unfinished.chmod(0o755)
     unfinished.rename(target)
 
@@ -82,18 +83,18 @@ def _install(source: Path, target: Path) -> None:
 def environment(side: str) -> dict[str, str]:
     """Return the environment in which a Python process imports the sash of a side."""
     own = os.environ.get("PYTHONPATH")
-    paths = [str(site())] if side == BASELINE else []
+    paths = [str(site(side))] if side in COMMITS else []
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *([own] if own else [])])}
 
 
-def available() -> list[str]:
+def available(before: str = BASELINE) -> list[str]:
     """Return the available sides; if the baseline is missing, print why."""
     try:
-        site()
+        site(before)
     except Missing as missing:
         print(f"  without the baseline: {missing}", flush=True)
         return [CURRENT]
-    return [BASELINE, CURRENT]
+    return [before, CURRENT]
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class Worker:
             command, cwd=_ROOT, env=environment(side), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         where = Path(self._answer())
-        if side == BASELINE and not where.is_relative_to(site()):
+        if side in COMMITS and not where.is_relative_to(site(side)):
             raise SystemExit(f"the baseline's process imports {where}; nothing was measured.")
 
     def make(self, path: str, **options: Any) -> "Worker":

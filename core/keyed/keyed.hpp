@@ -46,6 +46,14 @@ struct Anchors {
     std::shared_ptr<const Spans> spans;  // null: nobody asked for them
 };
 
+// A row that comes alone.
+struct OneRow {
+    int64_t time, seq;
+    const int64_t* id;  // null: there are no ids
+    bool may_delete, deletes, late;
+    int64_t identity;
+};
+
 // The windows of an engine, and how it reads its rows.
 struct Frame {
     std::vector<int64_t> sizes;
@@ -178,6 +186,18 @@ class Keyed {
                       RecordOutput& out);
     Spans range_spans(const std::vector<Anchor>& anchors, int64_t from, int64_t to) const;
 
+    // --- one event, one key (keyed/one_event.cpp) --------------------------------------------------------
+
+    static constexpr uint32_t kNoSlot = UINT32_MAX;
+    uint32_t slot_of(const std::string& key) { return slot_of(key, hash_of(key)); }  // made where there is none
+    uint32_t find_slot(const std::string& key) const;                                // kNoSlot where there is none
+    // Takes the one row of a batch, as `apply` does.
+    uint8_t apply_one(uint32_t slot, const OneRow& row, const Column& inputs);
+    // Takes back a row that has just been inserted, if it was, and its key where it has no other.
+    void take_back(uint32_t slot, const OneRow& row);
+    // Results of a key at a time, one RecordOutput of one row for each window size; kNoSlot: those of a key without rows.
+    void answer_one(uint32_t slot, int64_t time, std::vector<RecordOutput>& outs);
+
     // How many rows or anchors of the current work are done; another thread may look.
     size_t progress() const { return progress_->load(std::memory_order_relaxed); }
 
@@ -212,7 +232,6 @@ class Keyed {
         const tree::WordLeaf* leaf;  // where the first of them is
         uint32_t at;
     };
-    static constexpr uint32_t kNoSlot = UINT32_MAX;
     static constexpr int64_t kOtherMark = 2;  // which no hash is
 
     // keys
@@ -220,7 +239,6 @@ class Keyed {
     void group(size_t count, SlotOf&& slot_of, std::vector<uint32_t>& order);
     void find_slots(const KeyColumns& keys, std::vector<uint32_t>& slots);
     uint32_t slot_of(const std::string& key, uint32_t hash);  // made where there is none
-    uint32_t find_slot(const std::string& key) const;         // kNoSlot where there is none
     static uint32_t hash_of(const std::string& key);
     size_t home_of(uint32_t slot) const { return windows_[slot].hash & (table_.size() - 1); }
     size_t place_of(const std::string& key, uint32_t hash) const;

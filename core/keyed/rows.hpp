@@ -38,6 +38,13 @@ class Names final : public tree::TieOrder {
         numbers_.emplace(names_.back(), number);
         return number;
     }
+    // Forgets the names from a number on.
+    void forget_from(size_t number) {
+        for (; names_.size() > number; names_.pop_back()) {
+            numbers_.erase(names_.back());
+            long_bytes_ -= string_bytes(names_.back());
+        }
+    }
     const std::string& name_of(int64_t number) const { return names_[static_cast<size_t>(number)]; }
     bool knows(int64_t number) const { return number >= 0 && static_cast<size_t>(number) < names_.size(); }
     size_t size() const { return names_.size(); }

@@ -437,14 +437,16 @@ int64_t Plan::shown_word(size_t j, int64_t word) const {
 }
 
 void Plan::store(const Records& records, RecordOutput& out, size_t row) const {
-    std::vector<int64_t*> columns;
+    constexpr size_t kFew = 16;
+    int64_t* few[kFew];
+    std::vector<int64_t*> many(most_words_ > kFew ? most_words_ : 0);
+    int64_t** columns = many.empty() ? few : many.data();
     size_t at = 0;
     for (size_t i = 0; i < ops_.size(); ++i) {
-        columns.clear();
-        for (size_t j = 0; j < ops_[i].outputs; ++j) columns.push_back(out.words + (at++) * out.rows + row);
+        for (size_t j = 0; j < ops_[i].outputs; ++j) columns[j] = out.words + (at++) * out.rows + row;
         uint8_t* there = out.there + i * out.rows + row;
         if (ops_[i].words) {
-            ops_[i].table->lower_many(ops_[i], records, columns.data(), there);
+            ops_[i].table->lower_many(ops_[i], records, columns, there);
             continue;
         }
         for (size_t k = 0; k < records.count; ++k) {

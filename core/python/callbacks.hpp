@@ -48,6 +48,21 @@ inline Ref stable_hash(PyObject* value) { return call(imported("sash.monoids", "
 // sash.monoids.Bloom
 inline Ref bloom_class() { return imported("sash.monoids", "Bloom"); }
 
+// zoneinfo.ZoneInfo
+inline Ref zone_class() { return imported("zoneinfo", "ZoneInfo"); }
+
+// datetime.datetime.utcoffset
+inline Ref utcoffset(PyObject* time) {
+    static PyObject* const name = PyUnicode_InternFromString("utcoffset");
+    return Ref::checked(PyObject_CallMethodNoArgs(time, name));
+}
+
+// datetime.datetime.astimezone
+inline Ref astimezone(PyObject* time, PyObject* zone) {
+    static PyObject* const name = PyUnicode_InternFromString("astimezone");
+    return Ref::checked(PyObject_CallMethodOneArg(time, name, zone));
+}
+
 // sash.equality.same
 inline Ref same(PyObject* left, PyObject* right) { return call(imported("sash.equality", "same").get(), left, right); }
 

@@ -5,8 +5,8 @@
 
 #include "base/hash.hpp"
 #include "engine/packed.hpp"
-#include "keyed/keyed.hpp"
 #include "python/arguments.hpp"
+#include "python/keyed_engine.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -14,11 +14,6 @@ using namespace nb::literals;
 namespace sash {
 
 namespace {
-
-struct KeyedEngine {
-    Ref monoid;  // which the plan leans on
-    Keyed keyed;
-};
 
 // --- how it is made ------------------------------------------------------------------------------
 
@@ -330,11 +325,25 @@ nb::object held_in(KeyedEngine& engine, const std::vector<uint32_t>& widths) {
     return nb::make_tuple(bytes_of(seqs), bytes_of(times), key_columns(keys, widths));
 }
 
-// The tree of the key that the first row of some key columns has.
-nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
+std::string key_in(nb::handle schema, nb::handle array) {
     std::string key;
     if (!array.is_none()) KeyColumns(schema.ptr(), array.ptr()).append(key, 0);
-    return python(engine.keyed.nodes(key));
+    return key;
+}
+
+// Takes back the last row of the stream, if it is there: it has a key, a time, perhaps an id, and a place in the stream.
+// Names of ids from a number on go too.
+void take_back(KeyedEngine& engine, nb::handle schema, nb::handle array, int64_t time, nb::handle ids, int64_t seq,
+               size_t names) {
+    uint32_t slot = engine.keyed.find_slot(key_in(schema, array));
+    Ids numbers(ids, engine.keyed.names());
+    if (slot != Keyed::kNoSlot) engine.keyed.take_back(slot, {time, seq, numbers.get(), false, false, false, 0});
+    engine.keyed.names().forget_from(names);
+}
+
+// The tree of the key that the first row of some key columns has.
+nb::object key_nodes(KeyedEngine& engine, nb::handle schema, nb::handle array) {
+    return python(engine.keyed.nodes(key_in(schema, array)));
 }
 
 }  // namespace
@@ -413,6 +422,8 @@ void bind_keyed(nb::module_& m) {
                          return e.keyed.newest(time) ? nb::object(nb::int_(time)) : nb::object(nb::none());
                      })
         .def("check", [](KeyedEngine& e) { e.keyed.check(); })
+        .def("take_back", take_back, "schema"_a.none(), "array"_a.none(), "time"_a, "ids"_a.none(), "seq"_a, "names"_a)
+        .def_prop_ro("id_names", [](KeyedEngine& e) { return e.keyed.names().size(); })
         .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())
         .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })
         .def_prop_ro("repairs", [](KeyedEngine& e) { return e.keyed.repairs(); })

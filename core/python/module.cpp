@@ -14,6 +14,7 @@ using namespace sash;
 
 namespace sash {
 void bind_keyed(nb::module_& m);  // python/keyed_module.cpp
+void bind_event(nb::module_& m);  // python/event_module.cpp
 }
 
 namespace {
@@ -407,4 +408,5 @@ of a stale or spine node is None.
         .def("_copy_from", [](Window& w, Window& other) { w.copy_from(other); }, "other"_a);
 
     bind_keyed(m);
+    bind_event(m);
 }

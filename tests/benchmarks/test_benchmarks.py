@@ -71,7 +71,7 @@ def test_a_loss_is_a_median_beyond_the_quartiles():
 
 def test_a_missing_baseline_is_told(monkeypatch, tmp_path, capsys):
     """Without the commit there is a sentence, and today's side can still be measured."""
-    monkeypatch.setattr(baseline, "COMMIT", "0" * 40)
+    monkeypatch.setitem(baseline.COMMITS, baseline.BASELINE, "0" * 40)
     monkeypatch.setattr(baseline, "_PLACE", tmp_path)
     assert baseline.available() == [baseline.CURRENT]
     assert "git" in capsys.readouterr().out

@@ -10,9 +10,9 @@ import pytest
 CORE = Path(__file__).parents[2] / "core"
 HEADER = CORE / "python" / "callbacks.hpp"
 TEXT = HEADER.read_text()
-NAMES = re.findall(r"^// (sash(?:\.\w+)+)$", TEXT, re.M)
+NAMES = re.findall(r"^// ((?:sash|datetime|zoneinfo)(?:\.\w+)+)$", TEXT, re.M)
 IMPORTED = re.findall(r'imported\("([\w.]+)", "(\w+)"\)', TEXT)
-METHODS = re.findall(r'(?:attribute|PyObject_CallMethod)\(\w+, "(\w+)"', TEXT)
+METHODS = re.findall(r'(?:attribute\(\w+, |PyObject_CallMethod\(\w+, |PyUnicode_InternFromString\()"(\w+)"', TEXT)
 
 
 def resolve(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Arrow columns for the rolling engines: times as ticks, keys and ids as the core reads them, and back."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.compute import Expression
 
+_PLAIN_KEYS = (
+    *("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL", "DATE32", "DATE64"),
+    *("TIMESTAMP", "STRING", "LARGE_STRING", "BINARY", "LARGE_BINARY", "FIXED_SIZE_BINARY", "DECIMAL128"),
+)
 
 def pyarrow() -> Any:
     """Return the pyarrow module, or raise if it is not installed."""
@@ -59,6 +64,9 @@ def ticks(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], NDArray[np.b
     """Return a column of times as int64, and the mask of its nulls or None."""
     pa = pyarrow()
     column = table.column(name)
+    found = words_of(column)
+    if found is not None:
+        return found
     nulls = np.asarray(column.is_null(), dtype=bool) if column.null_count else None
     words = column.cast(pa.int64()) if column.type != pa.int64() else column
     if nulls is not None:
@@ -66,15 +74,60 @@ def ticks(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], NDArray[np.b
     return np.ascontiguousarray(words.to_numpy()), nulls
 
 
+def words_of(column: "pa.ChunkedArray") -> tuple[NDArray[np.int64], NDArray[np.bool_] | None] | None:
+    """Return a column of 64-bit values as they lie in memory, and the mask of its nulls or None.
+
+    Nulls are 0. None if they are not 64 bits wide, or in several chunks: a small batch has one, and Arrow's own
+    conversions would take longer than all else that is done with it.
+    """
+    if column.num_chunks != 1 or column.type.id not in _ids("INT64", "DOUBLE", "TIMESTAMP"):
+        return None
+    chunk = column.chunk(0)
+    data = chunk.buffers()[1]
+    if data is None:
+        return None
+    words = np.frombuffer(data, dtype=np.int64, count=len(chunk), offset=8 * chunk.offset)
+    if not chunk.null_count:
+        return words, None
+    nulls = np.asarray(chunk.is_null(), dtype=bool)
+    return np.where(nulls, 0, words), nulls
+
+
+@cache
+def _ids(*names: str) -> frozenset[int]:
+    """Return the numbers of Arrow types by their names: a type itself is hashed as text, which takes longer."""
+    return frozenset(getattr(pyarrow().lib, f"Type_{name}") for name in names)
+
+
+def is_view(kind: "pa.DataType") -> bool:
+    """Return whether values of a type are views of text or bytes, with which Arrow can do little."""
+    return kind.id in _ids("STRING_VIEW", "BINARY_VIEW")
+
+
+def is_stored_as(kind: "pa.DataType", number: str) -> bool:
+    """Return whether a column of a type is an array of int64 or float64 in memory."""
+    return kind.id in _ids("INT64" if number == "int64" else "DOUBLE")
+
+
 def keys_of(table: "pa.Table", names: Sequence[str]) -> tuple[Any, Any]:
     """Return the key columns as two capsules of the Arrow C data interface, or None twice if there are none."""
     if not names:
         return None, None
     pa = pyarrow()
+    if all(_is_plain_key(table.schema.field(name).type) for name in names):
+        batches = table.select(names).to_batches()
+        if len(batches) == 1:  # as it lies in memory
+            schema, array = batches[0].__arrow_c_array__()
+            return schema, array
     columns = [_plain_key(table.column(name), name) for name in names]
     batch = pa.RecordBatch.from_arrays(columns, names=list(names))
     schema, array = batch.__arrow_c_array__()
     return schema, array
+
+
+def _is_plain_key(kind: "pa.DataType") -> bool:
+    """Return whether keys of this type are read as they are."""
+    return kind.id in _ids(*_PLAIN_KEYS)
 
 
 def _plain_key(column: "pa.ChunkedArray", name: str) -> "pa.Array":
@@ -101,7 +154,7 @@ def plain(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     pa = pyarrow()
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if str(column.type) in ("string_view", "binary_view"):
+    if is_view(column.type):
         column = column.cast(pa.large_string() if str(column.type) == "string_view" else pa.large_binary())
     return column
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sash.errors import ArgumentError, KindError, shown
-from sash.inputs.arrow import plain, pyarrow, require_columns, with_columns
+from sash.inputs.arrow import is_view, plain, pyarrow, require_columns, with_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,8 +69,10 @@ class _ArrowSource:
     def read(self, names: Iterable[str]) -> "pa.Table":
         """Return the table: more columns cost nothing. Views, for which Arrow can do little, are read as text."""
         table = self.table
+        if not any(is_view(kind) for kind in table.schema.types):
+            return table
         for i, field in enumerate(table.schema):
-            if field.name in names and str(field.type) in ("string_view", "binary_view"):
+            if field.name in names and is_view(field.type):
                 table = table.set_column(i, field.name, plain(table.column(i)))
         return table
 

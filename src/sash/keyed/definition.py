@@ -4,7 +4,10 @@ It says what the core reads of a row, and which aggregates Python computes itsel
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
@@ -36,6 +39,7 @@ class Definition:
     structs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # fields of the aggregates that are structs
     blurred: tuple[str, ...] = ()  # columns of which the core reads less than their values
     learned: dict[str, Any] = field(default_factory=dict)  # types that are known once there are results
+    _shapes: list[tuple[str, str, int]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, spec: Spec, table: Any) -> "Definition":
@@ -69,12 +73,12 @@ class Definition:
             tuple(dict.fromkeys(name for name in read if name not in exact)),
         )
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """What the core reads of a row."""
         return self.native.layout()
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """The size of the largest window."""
         return max(size for _, size in self.windows)
@@ -146,11 +150,26 @@ class Definition:
 
     def shapes(self, engine: _core.Keyed) -> list[tuple[str, str, int]]:
         """Return the forms of the core's results, in which a value of a boolean column is a boolean."""
+        return self._shapes or self._shapes_of(engine)
+
+    def _shapes_of(self, engine: _core.Keyed) -> list[tuple[str, str, int]]:
         shapes = list(engine.result_shapes)
         for i, name in enumerate(self.shown):
             shape, kinds, words = shapes[i]
             shapes[i] = (shape, "b" + kinds[1:] if name in self.booleans else kinds, words)
+        self._shapes[:] = shapes
         return shapes
+
+    @cached_property
+    def plain_results(self) -> list[tuple[str, int, int, str]]:
+        """The results that are numbers: their names, places among the parts and the words, and kinds."""
+        found, at = [], 0
+        for i, (shape, kinds, words) in enumerate(self._shapes[: len(self.shown)]):
+            part = self.layout.parts[i]
+            if shape == "words" and kinds in ("f", "i", "I") and not part.fields and part.op != "geomean":
+                found.append((self.shown[i], i, at, kinds))
+            at += words
+        return found
 
     def inputs_in(self, table: Any, *, strict: bool = False) -> record.Record:
         """Return the inputs of a table in the form that the core reads.
@@ -160,8 +179,30 @@ class Definition:
         layout = self.layout
         if not layout.reads:
             return (table.num_rows,)
+        direct = None if strict and any(part.op == "geomean" for part in layout.parts) else self._words_in(table)
+        if direct is not None:
+            return direct
         inputs, _ = record.inputs_of(layout, {name: table.column(name) for name in self.native.columns})
         return record.record_of(layout, inputs, self.kinds, table.num_rows, strict=strict)
+
+    @cached_property
+    def _reads(self) -> list[tuple[str, str]]:
+        """The columns that the core reads, and as what."""
+        return [(str(read.where), kind) for read, kind in zip(self.layout.reads, self.kinds[1:-1].split(","), strict=True)]
+
+    def _words_in(self, table: Any) -> record.Record | None:
+        """Return the inputs of a table where they are in its memory as the core reads them, or None."""
+        columns = []
+        for name, kind in self._reads:
+            column = table.column(name)
+            if kind not in ("int64", "float64") or not arrow.is_stored_as(column.type, kind):
+                return None
+            found = arrow.words_of(column)
+            if found is None:
+                return None
+            words, nulls = found
+            columns.append((words, None if nulls is None else nulls.view(np.uint8)))
+        return table.num_rows, *columns
 
 
 def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int], ...]:

@@ -90,7 +90,8 @@ class EventArrival(_Events):
         require_new(rows.column_names, columns)
         rows = arrow.with_columns(rows, columns)
         self.schema = rows.schema
-        return Emission(rows, counts + Counter(emitted=answers.rows))
+        counts["emitted"] = answers.rows
+        return Emission(rows, counts)
 
     def rest(self) -> Emission:
         """Return nothing: every row has been emitted."""

@@ -59,13 +59,21 @@ class RowIntake:
         named = [*spec.keys, spec.time, *(name for name in (spec.id, spec.retract) if isinstance(name, str))]
         names = dict.fromkeys([*named, *spec.carry, *definition.columns])
         self.schema = arrow.pyarrow().schema([schema.field(name) for name in names])
+        self._fitting: pa.Schema | None = None  # of a batch that could be read as it is
 
     def read(self, table: "pa.Table") -> Batch:
         """Read a batch, or refuse it."""
-        table = with_types(table, self.schema)
+        if not self._fits(table):
+            table = with_types(table, self.schema)
+            self._fitting = table.schema
         rows, times, bad = self._readable(table)
         inputs = self._inputs(rows, strict=self.spec.on_error == "raise")
-        return Batch(rows, times, inputs, Counter(rows_in=table.num_rows) + bad)
+        bad["rows_in"] = table.num_rows
+        return Batch(rows, times, inputs, bad)
+
+    def _fits(self, table: "pa.Table") -> bool:
+        """Return whether a batch has the columns of the last one."""
+        return self._fitting is not None and table.schema.equals(self._fitting)
 
     def reread(self, table: "pa.Table") -> Batch:
         """Read rows that were read before: all of them have a time."""
@@ -78,7 +86,8 @@ class RowIntake:
         status = np.empty(len(batch.times), dtype=np.uint8)
         self.engine.apply(keys, batch.times, ids, deletes, late.view(np.uint8), columns, status, identities)
         named = {"late": LATE, "repeated": REPEATED, "unmatched": UNMATCHED}
-        return status, Counter({name: int((status == code).sum()) for name, code in named.items()})
+        codes = status.tobytes()
+        return status, Counter({name: codes.count(code) for name, code in named.items()})
 
     def _readable(self, table: "pa.Table") -> tuple["pa.Table", NDArray[np.int64], Counter[str]]:
         """Return the rows that have a time, and an id where they must, and how many have not."""

@@ -60,6 +60,14 @@ class RetainedRows:
         self._bound = min(self._bound, int(times.min()) - 1)  # `drop_before` may have gone further
         self._extend(self._kept(table, keep), seqs, times)
 
+    def mark(self) -> Any:
+        """Return what `back_to` needs to undo all that comes after."""
+        return list(self._segments), self._firsts, self._bound, self._next
+
+    def back_to(self, mark: Any) -> None:
+        """Undo all that came after a mark."""
+        self._segments, self._firsts, self._bound, self._next = mark
+
     def adopt(self, other: "RetainedRows") -> None:
         """Keep the rows of another, some of whose columns had no type."""
         for segment in other._segments if self.columns else ():

@@ -22,7 +22,18 @@ from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.emit_questions import QuestionArrival, QuestionFinal, QuestionUpdate
 from sash.keyed.horizon import Grid, Horizon
-from sash.keyed.intake import AWAITED, DELETED, INSERTED, WITHDRAWN, Batch, Intake, PaneIntake, RowIntake, Status
+from sash.keyed.intake import (
+    AWAITED,
+    DELETED,
+    INSERTED,
+    WITHDRAWN,
+    Batch,
+    Intake,
+    PaneIntake,
+    RowIntake,
+    Status,
+    with_types,
+)
 from sash.keyed.question_columns import ASKED, QuestionColumns
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
@@ -36,8 +47,10 @@ if TYPE_CHECKING:
 
 COUNTS = (
     *("rows_in", "bad_times", "bad_ids", "late", "repeated", "unmatched", "emitted", "revised", "deleted"),
-    *("overflows", "failures", "questions", "late_questions", "repeated_questions"),
+    *("overflows", "failures"),
 )
+QUESTION_COUNTS = ("questions", "late_questions", "repeated_questions")
+_DIFFERENCE = np.isin(np.arange(7), (INSERTED, DELETED, AWAITED, WITHDRAWN))  # by what became of a row
 _EMITTERS: dict[tuple[bool, str], type[Any]] = {
     (False, "arrival"): EventArrival,
     (False, "final"): EventFinal,
@@ -125,7 +138,7 @@ class Stream:
         if horizon is not None:
             late = batch.times < self.emitter.late_before(horizon)
         if not late.all():
-            self.position.saw(int(batch.times[~late].max()))
+            self.position.saw(int((batch.times[~late] if late.any() else batch.times).max()))
         keys = self._keys(batch)
         watched = self.emitter.watch(keys, batch.times, late)
         status, counts = self.intake.apply(keys, batch, late)
@@ -142,7 +155,7 @@ class Stream:
         rows = batch.table if applied.all() else batch.table.filter(arrow.pyarrow().array(applied))
         if self.asking is not None and asked is not None:
             rows = self.asking.stored(rows, asked)
-        return Step(emission.rows, rows, batch.counts + counts + emission.counts)
+        return Step(emission.rows, rows, _total(batch.counts, counts, emission.counts))
 
     @property
     def _asker(self) -> "QuestionArrival | QuestionFinal | QuestionUpdate":
@@ -200,6 +213,16 @@ class Stream:
         merged = grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec))
         return grid if merged else None
 
+    def take_back(self, table: "pa.Table", names: int) -> None:
+        """Take back the row of a step of one row that raised, after its position was put back.
+
+        `names` is how many ids had names before it.
+        """
+        table = with_types(table, self.schema)
+        times, _ = arrow.ticks(table, self.spec.time)
+        ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
+        keys = arrow.keys_of(table, self.spec.keys)
+        self.engine.take_back(*keys, int(times[0]), ids, self.position.seq, names)
     # --- state, out and in ------------------------------------------------------------------------
 
     def saved_position(self) -> dict[str, Any]:
@@ -227,10 +250,17 @@ class Stream:
         stream.dropped = stream.retained_after(stream.horizon.at)
         return stream
 
+    @cached_property
+    def _untyped(self) -> list[str]:
+        """The columns that have been null in all batches."""
+        return [field.name for field in self.schema if arrow.pyarrow().types.is_null(field.type)]
+
     def with_types_of(self, table: "pa.Table") -> "Stream":
         """Return the stream with types for columns that have been null in all batches, if a batch has some now."""
         pa = arrow.pyarrow()
-        names = [field.name for field in self.schema if pa.types.is_null(field.type)]
+        names = self._untyped
+        if not names:
+            return self
         known = {name: table.schema.field(name) for name in names if table.column_names.count(name) == 1}
         known = {name: field for name, field in known.items() if not pa.types.is_null(field.type)}
         if not known:
@@ -348,8 +378,18 @@ def _latest(one: int | None, other: int | None) -> int | None:
     return max((time for time in (one, other) if time is not None), default=None)
 
 
+def _total(*parts: Counter[str]) -> Counter[str]:
+    """Return the sum of counts; `+` would take longer than all else in a step of a few rows."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        for name, count in part.items():
+            if count:
+                total[name] = total.get(name, 0) + count
+    return total
+
+
 def _made_a_difference(status: Status) -> NDArray[np.bool_]:
-    return np.isin(status, (INSERTED, DELETED, AWAITED, WITHDRAWN))
+    return _DIFFERENCE[status]
 
 
 def _require_columns(spec: Spec, table: "pa.Table") -> None:

@@ -1,6 +1,7 @@
 """KeyedWindows: aggregates over many keys and windows of a stream of batches, in any order.
 
-Columns in, columns out. Python never handles a single row, unless an aggregate is written in Python.
+Columns in, columns out, or one event at a time as a dict. Python itself never handles a single row, unless an aggregate
+is written in Python.
 """
 
 import threading
@@ -13,6 +14,7 @@ from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, SashError, UnsupportedError, shown
 from sash.inputs import arrow, tables
 from sash.keyed import queries, saved_state
+from sash.keyed.one_event import Event, OneByOne, empty_table, require_arrival, results_of_nothing
 from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
 
@@ -49,22 +51,26 @@ class KeyedWindows:
         offset: Any = None,
         resolution: Any = None,
         on_error: str = "null",
+        schema: Any = None,
     ) -> None:
-        """Define the aggregates; the first batch determines the types of the columns.
+        """Define the aggregates; `schema` or else the first values determine the types of the columns.
 
         `per="event"` has a result for each row, `every="1 minute"` one for each key and boundary of that grid, shifted
         by `offset`. `emit` is "arrival" (each row at once), "final" (each result once, when nothing can change it) or
         "update" (again whenever it changes). Rows more than `lateness` behind the watermark are late; `late="emit"`
         returns them with null results. `retract` is the column or condition that marks deletes, `id` the column that
-        distinguishes events of the same key and time, `carry` the columns to include in the results.
+        distinguishes events of the same key and time, `carry` the columns to include in the results. `schema` is an
+        Arrow schema with at least the columns that are read; it need not be given again after `from_bytes`.
         """
         self.spec = Spec.of(
             keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
             late=late, retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution,
             on_error=on_error,
         )  # fmt: skip
-        self._stream: Stream | None = None
+        self._stream: Stream | None = None if schema is None else Stream.of(self.spec, empty_table(schema))
         self._counts = dict.fromkeys(COUNTS, 0)
+        self._single: OneByOne | None = None  # of the stream, from the first event or question on
+        self._fast_event: Any = None  # from the first event on, where Arrow is not needed
         self._lock = threading.Lock()  # the core lets other threads run while it works
 
     @property
@@ -77,11 +83,81 @@ class KeyedWindows:
         """Apply a batch and return what is due; the default `watermark` is the newest time seen before this batch."""
         table = tables.table_of(batch, "batch")
         with self._lock:
-            stream = Stream.of(self.spec, table) if self._stream is None else self._stream.with_types_of(table)
-            self._stream = stream
-            step = stream.push(table, watermark)
+            step = self._typed_by(table).push(table, watermark)
             self._count(step.counts)
             return step.results
+
+    def event(self, row: Any, watermark: Any = None) -> dict[str, Any] | None:
+        """Apply one event, a dict from columns to values, and return it with its results; needs `emit="arrival"`.
+
+        It does what a push of one row does, without Arrow. A row that has no results, because it is late, repeated, a
+        delete, or has no time, returns None; with `late="emit"` a late one has null results. An error changes nothing.
+
+        >>> from sash import KeyedWindows, monoids
+        >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"total": monoids.sum("amount")})
+        >>> kw.event({"card": "a", "ts": 1, "amount": 5})
+        {'card': 'a', 'ts': 1, 'amount': 5, 'total_10': 5}
+        >>> kw.event({"card": "a", "ts": 3, "amount": 2})["total_10"]
+        7
+        """
+        with self._lock:
+            if self._fast_event is not None:
+                shown = self._fast_event(row, watermark)
+                if shown is None or shown.__class__ is dict:
+                    return shown
+            return self._event(row, watermark)
+
+    def _event(self, row: Any, watermark: Any) -> dict[str, Any] | None:
+        """Apply an event that is out of the ordinary, or the first one."""
+        require_arrival(self.spec)
+        event = Event.of(row, self.spec, self._stream)
+        if self._fast_event is not None and event.row is not row:  # another mapping than a dict
+            shown = self._fast_event(event.row, watermark)
+            if shown is None or shown.__class__ is dict:
+                return shown
+        before = self._stream
+        stream = self._typed_by(event.table)
+        try:
+            shown, counts = event.push(self._ones(stream), watermark)
+        except BaseException:
+            self._use(before)
+            raise
+        self._count(counts)
+        self._fast_event = self._ones(stream).fast_event
+        return shown
+
+    def now(self, key: Any, at: Any = None) -> dict[str, Any]:
+        """Return the results of one key as of a time, as a dict; nothing changes.
+
+        `key` is a dict from key columns to values. The default of `at` is the earliest time whose windows hold the
+        newest row of the stream. A key without rows has 0 for counts and None for the rest. A time whose windows reach
+        behind what is retained raises RetentionError.
+
+        >>> from sash import KeyedWindows, monoids
+        >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"total": monoids.sum("amount")})
+        >>> _ = kw.push({"card": ["a", "b"], "ts": [1, 4], "amount": [5, 6]})
+        >>> kw.now({"card": "a"}), kw.now({"card": "a"}, at=20)
+        ({'total_10': 5}, {'total_10': None})
+        """
+        with self._lock:
+            if self._stream is None:
+                return results_of_nothing(self.spec, key)
+            return self._ones(self._stream).now(key, at)
+
+    def _typed_by(self, table: Any) -> Stream:
+        """Return the stream, begun or with types for columns that have been null, if a table has some now."""
+        stream = Stream.of(self.spec, table) if self._stream is None else self._stream.with_types_of(table)
+        self._use(stream)
+        return stream
+
+    def _use(self, stream: Stream | None) -> None:
+        if stream is not self._stream:
+            self._stream, self._single, self._fast_event = stream, None, None
+
+    def _ones(self, stream: Stream) -> OneByOne:
+        if self._single is None:
+            self._single = OneByOne(self.spec, stream, self._counts)
+        return self._single
 
     def _count(self, counts: Counter[str]) -> None:
         for name, count in counts.items():

@@ -87,7 +87,13 @@ def test_packed_rows_are_as_spark_was_told():
     """Their columns have the names and types that the operator's input has."""
     (batch,) = pack(NAMED.plan(1), iter(NAMED.table([event(1)]).select(NAMED.plan().schema.names).to_batches()))
     assert batch.schema.names == PACKED.names
-    assert [field.type for field in batch.schema] == [pa.int32(), pa.int64(), pa.int64(), pa.large_binary()]
+    assert [field.type for field in batch.schema] == [
+        pa.int32(),
+        pa.bool_(),
+        pa.int64(),
+        pa.int64(),
+        pa.large_binary(),
+    ]
 
 
 def test_bad_rows_are_counted_once():
@@ -103,7 +109,7 @@ def test_bad_rows_are_counted_once():
 def test_rows_that_are_all_bad_are_counted_too(asking):
     """A packed row without rows takes the count along."""
     packed = packed_rows(asking, [{**event(1), "t": None}] * 3)
-    assert packed == [{"bucket": 0, "bad_times": 3, "bad_ids": 0, "data": b""}]
+    assert packed == [{"bucket": 0, "asked": False, "bad_times": 3, "bad_ids": 0, "data": b""}]
 
 
 @pytest.mark.parametrize("asking", [ROWS, NAMED, PANES])
@@ -117,7 +123,7 @@ def test_rows_of_the_year_9999_have_bad_times_and_markers_are_counted_nowhere(as
     table = asking.table([dict.fromkeys(event(1)) | row for row in ends]).select(plan.schema.names)
     assert list(pack(plan, iter(table.slice(0, 1).to_batches()))) == []
     (bad,) = (row for batch in pack(plan, iter(table.to_batches())) for row in batch.to_pylist())
-    assert bad == {"bucket": 0, "bad_times": 2, "bad_ids": 0, "data": b""}
+    assert bad == {"bucket": 0, "asked": False, "bad_times": 2, "bad_ids": 0, "data": b""}
     last = asking.table([{**event(1), "t": END // TICK_US - 1}]).select(plan.schema.names)
     assert sum(batch.num_rows for batch in pack(plan, iter(last.to_batches()))) == 1
 

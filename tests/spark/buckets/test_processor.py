@@ -192,4 +192,4 @@ def test_one_workers_memory_is_by_query_and_operator():
 
 def test_packed_rows_have_the_names_that_the_operator_reads():
     """A misnamed column would fail in an executor only."""
-    assert PACKED.names == ["bucket", "bad_times", "bad_ids", "data"]
+    assert PACKED.names == ["bucket", "asked", "bad_times", "bad_ids", "data"]

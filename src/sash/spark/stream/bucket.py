@@ -13,7 +13,7 @@ import pyarrow as pa
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.question_columns import is_own
-from sash.keyed.stream import COUNTS, Step, Stream
+from sash.keyed.stream import COUNTS, QUESTION_COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
 from sash.spark.stream.change import Change, change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
@@ -27,6 +27,7 @@ RESULT_BYTES = 1 << 30  # of a run: Spark puts all of it into one Arrow array, w
 GAUGES = ("live_keys", "live_rows", "records", "state_bytes")
 COUNTERS = (
     *COUNTS,
+    *QUESTION_COUNTS,
     *("hits", "catch_ups", "rebuilds", "merges", "timers", "written_bytes", "read_bytes", "merged_bytes"),
     *GAUGES,
 )
