@@ -80,6 +80,11 @@ class Definition:
         return max(size for _, size in self.windows)
 
     @property
+    def timed(self) -> bool:
+        """Whether an aggregate depends on times, and not only on their order."""
+        return self.native.timed or any(monoid.timed for _, monoid, _ in self.foreign)
+
+    @property
     def foreign_columns(self) -> list[str]:
         """The columns that Python reads."""
         return list(dict.fromkeys(name for _, monoid, _ in self.foreign for name in monoid.columns))

@@ -12,7 +12,7 @@ from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
-from sash.keyed.questions import asked, instants_in, keys_in, require_has
+from sash.keyed.questions import asked, instants_in, keys_in, require_has, widened
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Spec, require_name
 
@@ -68,10 +68,10 @@ def rolling(
     for names, argument in ((spec.keys, "keys"), ([spec.time], "time"), (read, "aggs")):
         arrow.require_columns(source, names, argument)
     rows = source.read([*spec.keys, spec.time, *read])
-    definition = Definition.of(spec, rows)
     if at is not None:
         questions = tables.source_of(at, "at")
-        return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec, definition))
+        return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec))
+    definition = Definition.of(spec, rows)
     if every is not None:
         return source.like(_of_boundaries(rows, spec, definition))
     require_new(source.column_names, result_names(definition, spec))
@@ -133,11 +133,13 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
 
 
-def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
+def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> dict[str, Any]:
     """Return the results as of each row of a table of questions."""
     require_has(source, (*spec.keys, time), "at")
-    require_new(source.column_names, result_names(definition, spec))
     table = source.read([*spec.keys, time])
+    events = widened(events, table, time, spec)
+    definition = Definition.of(spec, events)
+    require_new(source.column_names, result_names(definition, spec))
     times, bad = instants_in(table, time, spec, events.schema)
     keys = keys_in(table, spec.keys, events.schema, "at") if spec.keys else None
     if bad is not None:

@@ -78,8 +78,12 @@ class KeyedWindows:
         table = tables.table_of(batch, "batch")
         with self._lock:
             stream = Stream.of(self.spec, table) if self._stream is None else self._stream.with_types_of(table)
-            self._stream = stream
-            step = stream.push(table, watermark)
+            before = 0 if self._stream is None else self._stream.position.revision
+            try:
+                step = stream.push(table, watermark)
+            finally:
+                if stream.position.revision > before:  # a batch that is refused determines no types
+                    self._stream = stream
             self._count(step.counts)
             return step.results
 
