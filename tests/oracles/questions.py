@@ -20,10 +20,9 @@ SIDES = {"both": (True, True), "left": (True, False), "right": (False, True), "n
 def between(rows: Iterable[Row], start: Time, stop: Time, closed: str) -> list[Row]:
     """The rows of a range, in order of time; those of one time stay in the order they have."""
     first, last = SIDES[closed]
-    return sorted(
-        (r for r in rows if (start <= r["t"] if first else start < r["t"]) and (r["t"] <= stop if last else r["t"] < stop)),
-        key=lambda row: row["t"],
-    )  # fmt: skip
+    later = (row for row in rows if row["t"] > start or (first and row["t"] == start))
+    inside = (row for row in later if row["t"] < stop or (last and row["t"] == stop))
+    return sorted(inside, key=lambda row: row["t"])
 
 
 def asked(

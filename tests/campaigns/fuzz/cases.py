@@ -7,7 +7,13 @@ from typing import Any
 
 from campaigns.fuzz import queries, questions, streams, tables, windows
 
-KINDS: dict[str, ModuleType] = {"windows": windows, "tables": tables, "streams": streams, "questions": questions, "queries": queries}
+KINDS: dict[str, ModuleType] = {
+    "windows": windows,
+    "tables": tables,
+    "streams": streams,
+    "questions": questions,
+    "queries": queries,
+}
 ATTEMPTS = 3000
 
 

@@ -74,7 +74,7 @@ def pane(case: dict) -> int | None:
     if not case["every"] or case["resolution"]:
         return case["resolution"]
     singly = case["retract"] or case["id"] or case["late"] == "emit"
-    combined = all(agg in COMBINED and columns != ["s"] or agg == "count" for _, (agg, columns) in case["aggs"])
+    combined = all((agg in COMBINED and columns != ["s"]) or agg == "count" for _, (agg, columns) in case["aggs"])
     return math.gcd(case["every"], *case["windows"]) if combined and not singly else None
 
 
@@ -166,10 +166,13 @@ class Runner(streams.Runner):
         if not self.pushes or self.is_refused(how, times):
             wanted: Any = ArgumentError
         else:
-            wanted = list if all(self.retained.holds(start, closed) for _, start, _, closed in ranges) else RetentionError
+            held = all(self.retained.holds(start, closed) for _, start, _, closed in ranges)
+            wanted = list if held else RetentionError
         if not isinstance(found, wanted):
             return f"expected a {wanted.__name__}, got {found!r}"
-        return self.compare_answers(rows if self.case["keys"] else [{}], kind, ranges, found) if wanted is list else None
+        if wanted is not list:
+            return None
+        return self.compare_answers(rows if self.case["keys"] else [{}], kind, ranges, found)
 
     def is_refused(self, how: str, times: list) -> bool:
         """Whether rows are combined into panes and the question is not about whole ones."""
@@ -252,7 +255,9 @@ def without(case: dict, gone: set) -> dict:
     for place, (i, op) in enumerate(kept):
         if op[0] == "query":
             rows = [
-                {name: row[name] for name, _ in smaller["keys"]} for j, row in enumerate(op[1]) if ("row", i, j) not in gone
+                {name: row[name] for name, _ in smaller["keys"]}
+                for j, row in enumerate(op[1])
+                if ("row", i, j) not in gone
             ]
             smaller["ops"][place] = (op[0], rows, *op[2:])
     return smaller
@@ -270,7 +275,8 @@ def source(case: dict, op: tuple) -> list[str]:
     """Return a question as lines of source."""
     _, rows, _, how, *times = op
     keys = kinds.source(rows, {name: tables.KEYS[kind][1] for name, kind in case["keys"]}, "arrow")
-    asked = [] if not case["keys"] else [keys.replace("column_of(", "pa.array(").removeprefix("contained('arrow', ")[:-1]]
+    keys = keys.replace("column_of(", "pa.array(").removeprefix("contained('arrow', ").removesuffix(")")
+    asked = [keys] if case["keys"] else []
     names = ("at",) if how == "at" else ("start", "stop", "closed")
     asked += [f"{n}={(argument(case, t) if n != 'closed' else t)!r}" for n, t in zip(names, times, strict=True)]
     return [f"print(kw.query({', '.join(asked)}))"]

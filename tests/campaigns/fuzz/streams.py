@@ -336,7 +336,8 @@ def reproduction(case: dict) -> str:
     """Return a script that pushes the batches and prints what comes."""
     more = {k: v for k, v in arguments(case).items() if k not in tables.arguments(case)}
     lines = [PREAMBLE.replace("import datetime\n", "import datetime\nfrom decimal import Decimal\n")]
-    lines.append(f"kw = KeyedWindows({tables.call_source(case)}, " + ", ".join(f"{k}={v!r}" for k, v in more.items()) + ")")
+    words = [tables.call_source(case), *(f"{k}={v!r}" for k, v in more.items())]
+    lines.append(f"kw = KeyedWindows({', '.join(words)})")
     for op in [*case["ops"], *([("flush",)] if case["flush"] else [])]:
         lines += source(case, op)
     return "\n".join(lines)
@@ -347,7 +348,10 @@ def source(case: dict, op: tuple) -> list[str]:
     if op[0] == "push":
         table = tables.table_source(case, op[1], ("d", "c"))
         ids = f"pa.array({[row['id'] for row in op[1]]}, '{id_type(case)}')"
-        return [f"batch = {table}.append_column('id', {ids})", f"print(kw.push(batch, {at(case, op[2])!r}).to_pylist())"]
+        return [
+            f"batch = {table}.append_column('id', {ids})",
+            f"print(kw.push(batch, {at(case, op[2])!r}).to_pylist())",
+        ]
     if op[0] == "save":
         return ["kw = KeyedWindows.from_bytes(kw.to_bytes())"]
     if op[0] == "bad":
