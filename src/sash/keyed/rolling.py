@@ -40,11 +40,12 @@ def rolling(
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
     equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
     boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. With `at`,
-    another table with key and time columns, that table comes back, with the results as of each of its rows: a
-    point-in-time join. Its times may lie anywhere, in any order; a key without rows has counts of 0 and null for the
-    rest, a null time has null results. `at_time` is its time column if that has another name. Returns the
-    same kind of table it was given. A result that fails or does not fit its type is null, and a SashWarning says how
-    many there are and why; with `on_error="raise"` the first one raises.
+    another table with key and time columns, every row and column of that table comes back, with the results as of its
+    time t, of the windows (t - size, t] or [t - size, t): a point-in-time join. Its times may lie anywhere, in any
+    order; a key without rows has counts of 0 and null for the rest, a null time has null results. `at_time` is its time
+    column if that has another name. Returns the same kind of table it was given (as `at`, if there is one): pandas,
+    polars, lazy or not, and Arrow for all else. A result that fails or does not fit its type is null, and a SashWarning
+    says how many there are and why; with `on_error="raise"` the first one raises.
 
     >>> from sash import monoids, rolling
     >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
