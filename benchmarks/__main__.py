@@ -6,13 +6,14 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import aggregates, calls, keyed, late, lost, rounds
+from benchmarks import aggregates, calls, keyed, late, lost, questions, rounds
 
 Claim = tuple[str, float, float]
 _HEADINGS: dict[str, tuple[str, Callable[[], list[Claim]]]] = {
     "calls": ("other costs", calls.claims),
     "monoids": ("monoids", aggregates.claims),
     "keyed": ("keyed windows", keyed.claims),
+    "questions": ("questions", questions.claims),
     "late": ("late rows and deletes, one key", late.claims),
     "lost": ("regressions: today against the commit before the tree", lost.claims),
 }

@@ -208,7 +208,7 @@ class Runner(streams.Runner):
         case = self.case
         for i, (row, other) in enumerate(zip(rows, found, strict=True)):
             key = tuple(row.values())
-            held = [self.counted(one) for one in self.oracle.ordered(key)]
+            held = self.held(key)
             shown = {"note": i, **row} if case["keys"] else {}
             if {name: other[name] for name in shown} != shown:
                 return f"expected {shown} to come back, got {other}"
@@ -222,10 +222,13 @@ class Runner(streams.Runner):
                         return f"{key}, {name}{suffix}: expected {answer!r}, got {value!r}"
         return None
 
-    def counted(self, row: dict) -> dict:
-        """Return a row with the time that it counts at, which is the start of its pane with `resolution`."""
-        width, offset = self.case["resolution"], self.case["offset"] or 0
-        return {**row, "t": (row["t"] - offset) // width * width + offset} if width else row
+    def held(self, key: tuple) -> list[dict]:
+        """Return the rows of a key in order; with `resolution` each counts at the start of its pane."""
+        rows, width, offset = self.oracle.ordered(key), self.case["resolution"], self.case["offset"] or 0
+        if not width:
+            return rows
+        rows = [{**row, "t": (row["t"] - offset) // width * width + offset} for row in rows]
+        return sorted(rows, key=lambda row: (row["t"], row["id"] if self.case["id"] else row["#"]))
 
 
 def run(case: dict, wrong: bool = False) -> str | None:
