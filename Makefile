@@ -87,7 +87,7 @@ faults: $(READY) ## streams on Spark through hundreds of faults, compared with t
 soak: $(READY) ## a stream at a steady rate: MINUTES=60; draws time, memory and state, which must stay flat
 	env PYTHONPATH=tests $(PY) -m campaigns.soak --minutes $(or $(MINUTES),60)
 
-fuzz: $(READY) ## random windows, tables and streams against answers written from the documentation: MINUTES=10 SEED=0
+fuzz: $(READY) ## random windows, tables, streams and questions against answers written from the documentation: MINUTES=10 SEED=0
 	env PYTHONPATH=tests $(PY) -m campaigns.fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0) --jobs $(JOBS)
 
 kafka-kills: $(READY) ## a million events from Kafka to Delta by a pipeline that is killed ten times, compared row for row

@@ -6,7 +6,7 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import aggregates, calls, events, keyed, late, lost, rounds
+from benchmarks import aggregates, calls, events, keyed, late, lost, questions, rounds
 
 Claim = tuple[str, float, float]
 _HEADINGS: dict[str, tuple[str, Callable[[], list[Claim]]]] = {
@@ -14,6 +14,7 @@ _HEADINGS: dict[str, tuple[str, Callable[[], list[Claim]]]] = {
     "monoids": ("monoids", aggregates.claims),
     "keyed": ("keyed windows", keyed.claims),
     "events": ("one event at a time, and small batches", events.claims),
+    "questions": ("questions", questions.claims),
     "late": ("late rows and deletes, one key", late.claims),
     "lost": ("regressions: today against the commit before the tree", lost.claims),
 }

@@ -45,7 +45,7 @@ def pushes() -> list[Claim]:
     _require("push: DuckDB's answers", _whole(events), theirs, columns)
     _require("push: pandas' answers", _pandas(frame, columns), theirs, columns)
     arrivals = held_up(events)
-    ours_s, pandas_s, duckdb_s = _in_turn(
+    ours_s, pandas_s, duckdb_s = in_turn(
         lambda: stream(arrivals), lambda: _pandas(frame, columns), lambda: _duckdb(events, columns)
     )
     rate = ROWS / ours_s / 1e6
@@ -139,7 +139,7 @@ def boundaries() -> list[Claim]:
         frames[0] = frames[0].drop(columns="window_start")
         if not frames[0].equals(frames[1].astype(frames[0].dtypes)):
             raise SystemExit(f"every minute of {window}: a wrong answer; nothing was measured.")
-    hour_s, day_s = _in_turn(lambda: minutes_of(events, "1h"), lambda: minutes_of(events, "24h"))
+    hour_s, day_s = in_turn(lambda: minutes_of(events, "1h"), lambda: minutes_of(events, "24h"))
     print(
         f"  every minute of 1h {hour_s:.2f} s ({ROWS / hour_s / 1e6:.2f}M events/s), of 24h {day_s:.2f} s", flush=True
     )
@@ -188,7 +188,7 @@ def one_key() -> list[Claim]:
         ours = rolling(table, **spec)[f"top_{window}"].to_numpy()
         if not np.array_equal(ours, frame.rolling(window).max().to_numpy()):
             raise SystemExit(f"rolling max of {size} rows: a wrong answer; nothing was measured.")
-        ours_s, pandas_s = _in_turn(partial(rolling, table, **spec), partial(_pandas_max, frame, window))
+        ours_s, pandas_s = in_turn(partial(rolling, table, **spec), partial(_pandas_max, frame, window))
         print(f"  max of {size} rows: {ours_s * 1e3:.0f} ms, pandas {pandas_s * 1e3:.0f}", flush=True)
         found.append((f"rolling max of {size} rows, one key / pandas", ours_s / pandas_s, 1.0))
     return found
@@ -256,7 +256,7 @@ def zipf() -> list[Claim]:
     theirs = _duckdb(events, ["top_24h"])
     _require("rolling: DuckDB's answers", rolling(events, **spec), theirs, ["top_24h"])
     _require("rolling: pandas' answers", _pandas(frame, ["top_24h"]), theirs, ["top_24h"])
-    ours_s, duckdb_s, pandas_s, threads_s = _in_turn(
+    ours_s, duckdb_s, pandas_s, threads_s = in_turn(
         lambda: rolling(events, **spec),
         lambda: _duckdb(events, ["top_24h"]),
         lambda: _pandas(frame, ["top_24h"]),
@@ -274,10 +274,10 @@ def zipf() -> list[Claim]:
 
 
 def _best(call: Callable[[], object]) -> float:
-    return _in_turn(call)[0]
+    return in_turn(call)[0]
 
 
-def _in_turn(*calls: Callable[[], object]) -> list[float]:
+def in_turn(*calls: Callable[[], object]) -> list[float]:
     """Return the best seconds of each, run in turn so that a noisy minute affects all of them."""
     spent: list[list[float]] = [[] for _ in calls]
     for _ in range(REPEATS):

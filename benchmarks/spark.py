@@ -8,6 +8,7 @@ import sys
 
 from benchmarks import (
     postgres,
+    spark_asked,
     spark_batch,
     spark_change,
     spark_cluster,
@@ -30,6 +31,7 @@ _PARTS = {
     "first": spark_first.claims,
     "change": spark_change.claims,
     "history": spark_history.claims,
+    "asked": spark_asked.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 

@@ -9,7 +9,10 @@ import pytest
 from campaigns.fuzz.cases import KINDS, case_of, run_seed
 
 TESTS = Path(__file__).parent
-SEEDS = {"windows": range(1000, 1008), "tables": range(1000, 1015), "streams": range(1000, 1007)}
+SEEDS = {
+    "windows": range(1000, 1008), "tables": range(1000, 1015), "streams": range(1000, 1007),
+    "questions": range(1000, 1040), "queries": range(1000, 1007),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -3,6 +3,8 @@
 from pathlib import PurePath
 from typing import Any
 
+_SINGLE = ("time", "value", "at", "start", "stop", "watermark", "horizon")  # arguments that are one thing
+
 
 def shown(value: object) -> str:
     """Return the repr of a value for an error message: on one line, at most 80 characters, but a path in full."""
@@ -22,7 +24,7 @@ def row_place(argument: str, row: int) -> str:
     >>> row_place("times", 3), row_place("time", 0)
     ('times[3]', 'time')
     """
-    return argument if argument_name(argument) in ("time", "value") else f"{argument}[{row}]"
+    return argument if argument_name(argument) in _SINGLE else f"{argument}[{row}]"
 
 
 def argument_name(place: str) -> str:

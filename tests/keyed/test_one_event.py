@@ -5,20 +5,16 @@ import decimal
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash import KeyedWindows, Monoid, monoids
-from sash.errors import ArgumentError, KindError, ResultOverflowError, SashError
+from sash.errors import SashError
 
 UTC = dt.UTC
 START = dt.datetime(2026, 3, 29)
@@ -190,7 +186,9 @@ def cases(draw: st.DrawFn, python: bool = True) -> Case:
     aggs = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True))
     sized = (lambda size: size) if time in ("int", "short") else (lambda size: f"{size}m")
     words: dict[str, Any] = {
-        "keys": draw(st.sampled_from([["k"], ["k"], ["k", "x"] if not pa.types.is_floating(columns["x"].kind) else [], []])),
+        "keys": draw(
+            st.sampled_from([["k"], ["k"], ["k", "x"] if not pa.types.is_floating(columns["x"].kind) else [], []])
+        ),
         "time": "t",
         "windows": [sized(5), sized(12)],
         "aggs": {name: AGGS[name]() for name in aggs},

@@ -103,6 +103,39 @@ def test_instants_between_two_ticks_of_the_events_are_exact(closed: str, own: st
     assert out["n_1s"].to_pylist() == [sum(inside)]
 
 
+def test_monoids_that_depend_on_time_see_the_time_of_the_question() -> None:
+    """Also between two ticks of the events, half a second after the last one."""
+    events = pa.table({"t": pa.array([1, 3], pa.timestamp("s")), "x": [1.0, 1.0]})
+    at = {"t": pa.array([3_500, None, 2_250], pa.timestamp("ms"))}
+    aggs = {"d": monoids.decayed_sum(1, "x"), "s": monoids.struct(w=monoids.time_weighted_mean("x"))}
+    out = sash.rolling(events, at=at, time="t", windows=["9s"], aggs=aggs)
+    assert out["d_9s"].to_pylist() == [0.5**2.5 + 0.5**0.5, None, 0.5**1.25]
+    late = {"t": pa.array([3_500], pa.timestamp("ns"))}
+    events = pa.table({"t": pa.array([10**12], pa.timestamp("s")), "x": [1.0]})
+    with pytest.raises(ArgumentError, match="at must hold times in s, as the events do, because"):
+        sash.rolling(events, at=late, time="t", windows=["9s"], aggs=aggs)
+
+
+@pytest.mark.parametrize(
+    ("of_events", "of_questions"),
+    [
+        (pa.array([1, 2], pa.int8()), pa.array([300, 1], pa.int64())),
+        (pa.array([1, 2], pa.uint8()), pa.array([-1, 1], pa.int16())),
+        (pa.array(["15.0", "20.0"]).cast(pa.decimal128(9, 1)), pa.array(["1.55", "15.00"]).cast(pa.decimal128(9, 2))),
+        (pa.array([1, 2], pa.timestamp("s")), pa.array([1_500, 1_000], pa.timestamp("ms"))),
+    ],
+    ids=["wider", "signed", "decimal", "finer"],
+)
+def test_a_key_that_has_no_form_among_those_of_the_events_has_no_events(of_events: Any, of_questions: Any) -> None:
+    """It is not an error: labels may know keys that no event has."""
+    out = sash.rolling(
+        {"k": of_events, "t": [1, 1]}, at={"k": of_questions, "t": [3, 3]}, keys="k", time="t", windows=[4],
+        aggs={"n": monoids.count()},
+    )  # fmt: skip
+    assert out["n_4"].to_pylist() == [0, 1]
+    assert out["k"].combine_chunks().equals(of_questions)
+
+
 def test_bad_tables_of_questions_are_refused() -> None:
     """In one sentence that names what is wrong."""
     rows = events_of([("a", 1, 5)])
@@ -125,6 +158,8 @@ def test_bad_tables_of_questions_are_refused() -> None:
         sash.rolling(rows, time="t", windows=[3], aggs={"n": monoids.count()}, at_time="t")
     with pytest.raises(ArgumentError, match="already has a column 'n_3'"):
         ask({"k": ["a"], "t": [1], "n_3": [0]})
+    with pytest.raises(ArgumentError, match="time must fit int64, got a column 't' that does not"):
+        ask({"k": ["a"], "t": pa.array([2**63], pa.uint64())})
     zoned = pa.table({"t": pa.array([0], pa.timestamp("us", "UTC"))})
     with pytest.raises(KindError, match="at must hold timestamps with a time zone in the column 't'"):
         sash.rolling(
@@ -202,15 +237,21 @@ def test_the_earliest_time_that_can_be_asked_for_can_be() -> None:
 
 
 def test_the_default_is_the_first_instant_that_sees_the_newest_row() -> None:
-    """Closed on the left, that is one tick later; of panes, the next edge."""
-    rows = events_of([("a", -1, 1), ("a", 0, 1), ("a", 9, 2)])
+    """Closed on the left, that is one tick later."""
+    rows = events_of([("a", -1, 1), ("a", 0, 1), ("a", 9, 2)])  # with every=, the next boundary
     for more, counts in (({"emit": "arrival"}, [1, 2]), ({"emit": "arrival", "closed": "left"}, [1, 2])):
         kw = KeyedWindows(keys="k", time="t", windows=[4, 10], aggs={"n": monoids.count()}, **more)
         kw.push(rows)
         assert list(kw.query({"k": ["a"]}).to_pylist()[0].values())[1:] == counts
-    kw = KeyedWindows(keys="k", time="t", windows=[10, 20], aggs={"n": monoids.count()}, every=5)
-    kw.push(rows)
-    assert kw.query({"k": ["a"]}).to_pylist() == [{"k": "a", "n_10": 2, "n_20": 3}]
+    for more in ({}, {"late": "emit"}, {"resolution": 1}):
+        kw = KeyedWindows(keys="k", time="t", windows=[10, 20], aggs={"n": monoids.count()}, every=5, **more)
+        kw.push(rows)
+        assert kw.query({"k": ["a"]}).to_pylist() == [{"k": "a", "n_10": 2, "n_20": 3}]
+        kw.push(events_of([("a", 9, 1)]), watermark=9)
+        assert kw.query({"k": ["a"]})["n_10"].to_pylist() == [3]
+    kw = KeyedWindows(keys="k", time="t", windows=[4], aggs={"n": monoids.count()}, emit="arrival", closed="left")
+    kw.push(events_of([("a", 2**63 - 1, 1)]))
+    assert kw.query({"k": ["a"]})["n_4"].to_pylist() == [0]  # no instant is later
 
 
 def test_of_panes_only_their_edges_can_be_asked_for() -> None:
@@ -239,6 +280,60 @@ def test_dropped_rows_are_not_asked_about_even_after_saving() -> None:
         assert one.query({"k": ["a"]}, at=13)["s_4"].to_pylist() == [10 + 11 + 12 + 13]
         with pytest.raises(RetentionError, match="at must be 13 or later"):
             one.query({"k": ["a"]}, at=12)
+
+
+@pytest.mark.parametrize("more", [{"emit": "arrival"}, {"every": 5}, {"every": 5, "late": "emit"}])
+def test_the_default_is_refused_too_if_rows_that_it_needs_are_dropped(more: Any) -> None:
+    """Whatever the rows are combined into, a watermark far ahead has dropped them."""
+    kw = KeyedWindows(keys="k", time="t", windows=[10], aggs={"n": monoids.count()}, **more)
+    kw.push(events_of([("a", 3, 1)]))
+    kw.push(events_of([]), watermark=100)
+    with pytest.raises(RetentionError, match=r"at must be 10\d or later, .* got the default, [35]"):
+        kw.query({"k": ["a"]})
+    kw.flush()
+    with pytest.raises(RetentionError):
+        kw.query({"k": ["a"]}, start=0, stop=3 if "every" not in more else 5)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_a_query_between_two_ticks_of_the_rows_is_exact(closed: str, zone: str | None) -> None:
+    """Now is in microseconds, and rows may be in seconds."""
+    rows = {"t": pa.array(range(1, 9), pa.timestamp("s", zone))}
+    words: dict[str, Any] = {"keys": None, "time": "t", "emit": "arrival", "closed": closed}
+    kw = KeyedWindows(windows=["2s"], aggs={"n": monoids.count()}, **words)
+    kw.push(rows)
+    start = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    for ticks in range(20):
+        time = start + timedelta(seconds=ticks / 2)
+        low, high = ticks / 2 - 2, ticks / 2
+        inside = [t for t in range(1, 9) if (low <= t < high if closed == "left" else low < t <= high)]
+        assert kw.query(at=time)["n_2s"].to_pylist() == [len(inside)]
+        assert kw.query(at=pd.Timestamp(time))["n_2s"].to_pylist() == [len(inside)]
+        for sides, first, last in (("both", 1, 1), ("left", 1, 0), ("right", 0, 1), ("neither", 0, 0)):
+            inside = [t for t in range(1, 9) if (high <= t if first else high < t) and (t <= 6.5 if last else t < 6.5)]
+            stop = start + timedelta(seconds=6.5)
+            if time <= stop:
+                assert kw.query(start=time, stop=stop, closed=sides)["n"].to_pylist() == [len(inside)]
+    kw = KeyedWindows(windows=["2s"], aggs={"d": monoids.rate("x")}, **words)
+    kw.push(rows | {"x": [1.0] * 8})
+    with pytest.raises(ArgumentError, match=r"at must be a whole tick of one s, .* because aggregates depend on time"):
+        kw.query(at=start + timedelta(seconds=2.5))
+
+
+def test_a_batch_that_is_refused_determines_no_types() -> None:
+    """Neither the first one nor one that has the first values of a column."""
+    kw = KeyedWindows(keys="k", time="t", windows=[4], aggs={"n": monoids.count("x")}, emit="arrival")
+    nothing = kw.to_bytes()
+    with pytest.raises(KindError, match="watermark"):
+        kw.push(events_of([("a", 3, 1)]), watermark="soon")
+    assert kw.to_bytes() == nothing
+    kw.push({"k": [1], "t": [1], "x": pa.nulls(1)})
+    before = kw.to_bytes()
+    with pytest.raises(KindError, match="watermark"):
+        kw.push({"k": [1], "t": [1], "x": [5]}, watermark="soon")
+    assert kw.to_bytes() == before
+    assert kw.push({"k": [1], "t": [1], "x": [0.5]})["n_4"].to_pylist() == [1]
 
 
 def test_bad_queries_are_refused_and_change_nothing() -> None:

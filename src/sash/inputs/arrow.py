@@ -19,6 +19,7 @@ _PLAIN_KEYS = (
     *("TIMESTAMP", "STRING", "LARGE_STRING", "BINARY", "LARGE_BINARY", "FIXED_SIZE_BINARY", "DECIMAL128"),
 )
 
+
 def pyarrow() -> Any:
     """Return the pyarrow module, or raise if it is not installed."""
     try:
@@ -68,7 +69,14 @@ def ticks(table: "pa.Table", name: str) -> tuple[NDArray[np.int64], NDArray[np.b
     if found is not None:
         return found
     nulls = np.asarray(column.is_null(), dtype=bool) if column.null_count else None
-    words = column.cast(pa.int64()) if column.type != pa.int64() else column
+    try:
+        words = column.cast(pa.int64()) if column.type != pa.int64() else column
+    except pa.ArrowInvalid as error:  # unsigned
+        raise ArgumentError(
+            f"time must fit int64, got a column {shown(name)} that does not: {shown(error)}.",
+            argument="time",
+            column=name,
+        ) from None
     if nulls is not None:
         words = words.fill_null(0)
     return np.ascontiguousarray(words.to_numpy()), nulls

@@ -84,6 +84,11 @@ class Definition:
         return max(size for _, size in self.windows)
 
     @property
+    def timed(self) -> bool:
+        """Whether an aggregate depends on times, and not only on their order."""
+        return self.native.timed or any(monoid.timed for _, monoid, _ in self.foreign)
+
+    @property
     def foreign_columns(self) -> list[str]:
         """The columns that Python reads."""
         return list(dict.fromkeys(name for _, monoid, _ in self.foreign for name in monoid.columns))
@@ -188,7 +193,9 @@ class Definition:
     @cached_property
     def _reads(self) -> list[tuple[str, str]]:
         """The columns that the core reads, and as what."""
-        return [(str(read.where), kind) for read, kind in zip(self.layout.reads, self.kinds[1:-1].split(","), strict=True)]
+        return [
+            (str(read.where), kind) for read, kind in zip(self.layout.reads, self.kinds[1:-1].split(","), strict=True)
+        ]
 
     def _words_in(self, table: Any) -> record.Record | None:
         """Return the inputs of a table where they are in its memory as the core reads them, or None."""

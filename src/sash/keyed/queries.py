@@ -12,7 +12,7 @@ import numpy as np
 from sash.errors import ArgumentError, RetentionError, shown
 from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
-from sash.keyed.emit import LOWEST
+from sash.keyed.emit import HIGHEST, LOWEST
 from sash.keyed.questions import asked, keys_in, require_has
 from sash.keyed.result_columns import require_new
 from sash.keyed.stream import Stream
@@ -88,11 +88,9 @@ def _instant(stream: Stream, at: Any) -> int:
         newest = stream.position.newest
         if newest is None:
             return max(stream.dropped, 0)
-        if grid is not None:
-            return grid.late_before(newest) + grid.pane
-        time = newest + left
+        time = min(_first_after(stream, newest), HIGHEST)
     else:
-        time = stream.ticks(at, "at")
+        time = stream.tick(at, "at", up=left)
         _require_edge(stream, time, "at", at)
     earliest = stream.dropped + stream.definition.largest + left
     if grid is not None:
@@ -101,11 +99,20 @@ def _instant(stream: Stream, at: Any) -> int:
     return time
 
 
+def _first_after(stream: Stream, newest: int) -> int:
+    """Return the first instant that has results with the newest row: with every=, the next boundary."""
+    boundaries = stream.definition.grid(stream.spec)
+    if boundaries is not None:
+        return boundaries.next_boundary(newest)
+    return newest + (stream.spec.closed == "left")
+
+
 def _range(stream: Stream, start: Any, stop: Any, closed: Any) -> Range:
     if closed is not None and closed not in SIDES:
         raise ArgumentError(f"closed must be one of {', '.join(SIDES)}, got {shown(closed)}.", argument="closed")
-    first, last = stream.ticks(start, "start"), stream.ticks(stop, "stop")
-    if first > last:
+    first = stream.tick(start, "start", up=closed not in ("right", "neither"))
+    last = stream.tick(stop, "stop", up=closed in ("left", "neither"))
+    if stream.tick(start, "start") > stream.tick(stop, "stop"):
         raise ArgumentError(f"stop must not be before start={shown(start)}, got {shown(stop)}.", argument="stop")
     if stream.panes is not None:
         if closed not in (None, "left"):

@@ -41,6 +41,41 @@ def require_has(columns: list[str], names: tuple[str, ...], argument: str) -> No
             )
 
 
+def widened(events: "pa.Table", table: "pa.Table", time: str, spec: Spec) -> "pa.Table":
+    """Return events with wider types where questions need them.
+
+    A key that has no form among the events' has one in the type of the questions; monoids that depend on time see
+    instants as fine as those of the questions.
+    """
+    for name in spec.keys:
+        column = table.column(name)
+        if arrow.cast_exactly(column, arrow.plain_kind(events.field(name).type)) is None:
+            wider = arrow.cast_exactly(arrow.plain(events.column(name)), arrow.plain_kind(column.type))
+            if wider is not None and not arrow.pyarrow().types.is_floating(wider.type):
+                events = events.set_column(events.column_names.index(name), name, wider)
+    if any(agg.timed for agg in spec.aggs.values()):
+        events = _finer(events, spec.time, table.schema.field(time).type)
+    return events
+
+
+def _finer(events: "pa.Table", name: str, own: "pa.DataType") -> "pa.Table":
+    """Return events with their times in the unit of the questions if that is a finer one."""
+    pa, kind = arrow.pyarrow(), events.field(name).type
+    is_a = pa.types.is_timestamp
+    if not (is_a(own) and is_a(kind)) or _TICKS[own.unit] <= _TICKS[kind.unit]:
+        return events
+    try:
+        column = events.column(name).cast(pa.timestamp(own.unit, kind.tz))
+    except pa.ArrowInvalid:
+        raise ArgumentError(
+            f"at must hold times in {kind.unit}, as the events do, because aggregates depend on time and those of some "
+            f"events do not fit {own}.",
+            argument="at",
+            column=name,
+        ) from None
+    return events.set_column(events.column_names.index(name), name, column)
+
+
 def keys_in(table: Any, names: tuple[str, ...], events: "pa.Schema", argument: str) -> "pa.Table":
     """Return the key columns of a table in the types that the events' keys have."""
     columns = {name: _typed(table.column(name), events.field(name), argument) for name in names}

@@ -12,7 +12,7 @@ from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
-from sash.keyed.questions import asked, instants_in, keys_in, require_askable, require_has
+from sash.keyed.questions import asked, instants_in, keys_in, require_askable, require_has, widened
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
 from sash.keyed.spec import Spec
 
@@ -40,11 +40,12 @@ def rolling(
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
     equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
     boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. With `at`,
-    another table with key and time columns, that table comes back, with the results as of each of its rows: a
-    point-in-time join. Its times may lie anywhere, in any order; a key without rows has counts of 0 and null for the
-    rest, a null time has null results. `at_time` is its time column if that has another name. Returns the
-    same kind of table it was given. A result that fails or does not fit its type is null, and a SashWarning says how
-    many there are and why; with `on_error="raise"` the first one raises.
+    another table with key and time columns, every row and column of that table comes back, with the results as of its
+    time t, of the windows (t - size, t] or [t - size, t): a point-in-time join. Its times may lie anywhere, in any
+    order; a key without rows has counts of 0 and null for the rest, a null time has null results. `at_time` is its time
+    column if that has another name. Returns the same kind of table it was given (as `at`, if there is one): pandas,
+    polars, lazy or not, and Arrow for all else. A result that fails or does not fit its type is null, and a SashWarning
+    says how many there are and why; with `on_error="raise"` the first one raises.
 
     >>> from sash import monoids, rolling
     >>> table = {"card": ["a", "b", "a"], "ts": [10, 11, 12], "amount": [5, 7, 9]}
@@ -68,10 +69,10 @@ def rolling(
     for names, argument in ((spec.keys, "keys"), ([spec.time], "time"), (read, "aggs")):
         arrow.require_columns(source, names, argument)
     rows = source.read([*spec.keys, spec.time, *read])
-    definition = Definition.of(spec, rows)
     if at is not None:
         questions = tables.source_of(at, "at")
-        return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec, definition))
+        return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec))
+    definition = Definition.of(spec, rows)
     if every is not None:
         return source.like(_of_boundaries(rows, spec, definition))
     require_new(source.column_names, result_names(definition, spec))
@@ -122,11 +123,13 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
 
 
-def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
+def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> dict[str, Any]:
     """Return the results as of each row of a table of questions."""
     require_has(source.column_names, (*spec.keys, time), "at")
-    require_new(source.column_names, result_names(definition, spec))
     table = source.read([*spec.keys, time])
+    events = widened(events, table, time, spec)
+    definition = Definition.of(spec, events)
+    require_new(source.column_names, result_names(definition, spec))
     times, bad = instants_in(table, time, spec, events.schema)
     keys = keys_in(table, spec.keys, events.schema, "at") if spec.keys else None
     if bad is not None:

@@ -6,6 +6,7 @@ results are due, and when). One step reads a batch, applies it and emits; what i
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +39,7 @@ from sash.keyed.question_columns import ASKED, QuestionColumns
 from sash.keyed.result_schema import require_readable
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
-from sash.times import Instants, is_integer
+from sash.times import Instants, as_datetime64, is_integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,7 +197,7 @@ class Stream:
 
     def drop_before(self, horizon: Any) -> None:
         """Drop every row before a time, but not of the pane that it lies in."""
-        bound = self.ticks(horizon)
+        bound = self.ticks(horizon, "horizon")
         if self.panes is not None:
             bound = max(self.panes.late_before(bound), LOWEST + 1)
         self._drop(bound - 1, bound)
@@ -223,6 +224,7 @@ class Stream:
         ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
         keys = arrow.keys_of(table, self.spec.keys)
         self.engine.take_back(*keys, int(times[0]), ids, self.position.seq, names)
+
     # --- state, out and in ------------------------------------------------------------------------
 
     def saved_position(self) -> dict[str, Any]:
@@ -365,6 +367,26 @@ class Stream:
         if zoned and isinstance(time, np.datetime64):
             zoned = False  # NumPy's instants are UTC by convention
         return Instants(self.definition.unit, "numpy", zoned).encode(time, argument)
+
+    def tick(self, time: Any, argument: str, *, up: bool = False) -> int:
+        """Return a time that is asked about in ticks: between two of them, where no row lies, the one before or after.
+
+        Monoids that depend on time would see another one, so with them it must be a whole tick.
+        """
+        unit = self.definition.unit
+        if unit is None or not isinstance(time, datetime | np.datetime64) or time != time:  # not a time
+            return self.ticks(time, argument)
+        exact = as_datetime64(time)
+        beyond = exact - exact.astype(f"datetime64[{unit}]")
+        if not beyond or beyond < np.timedelta64(0):
+            return self.ticks(time, argument)
+        if self.definition.timed:
+            raise ArgumentError(
+                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because aggregates depend on "
+                f"time, got {shown(time)}.",
+                argument=argument,
+            )
+        return self.ticks(time - (beyond.item() if isinstance(time, datetime) else beyond), argument) + up
 
     def time_text(self, ticks: int) -> str:
         """Return a time as text for a message."""

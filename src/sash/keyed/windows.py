@@ -83,7 +83,14 @@ class KeyedWindows:
         """Apply a batch and return what is due; the default `watermark` is the newest time seen before this batch."""
         table = tables.table_of(batch, "batch")
         with self._lock:
-            step = self._typed_by(table).push(table, watermark)
+            before = self._stream
+            revision = 0 if before is None else before.position.revision
+            stream = self._typed_by(table)
+            try:
+                step = stream.push(table, watermark)
+            finally:
+                if stream.position.revision == revision:  # a batch that is refused determines no types
+                    self._use(before)
             self._count(step.counts)
             return step.results
 
@@ -164,7 +171,7 @@ class KeyedWindows:
             self._counts[name] += count
 
     def flush(self) -> Any:
-        """End the stream and return all pending results as final."""
+        """End the stream, return all pending results as final, and drop all rows."""
         with self._lock:
             if self._stream is None:
                 return arrow.pyarrow().table({})
@@ -177,12 +184,15 @@ class KeyedWindows:
     ) -> Any:
         """Return a table of keys with the results of each key as of a time, or for a range; nothing changes.
 
-        As of `at` the columns are `<aggregate>_<window>`, of the windows (at - size, at], or [at - size, at) with
-        `closed="left"` or `every=`. The default is the earliest instant whose windows hold the newest row. With `start`
-        and `stop` the columns are `<aggregate>`, of the rows in that range: both ends are part of it, unless `closed`
-        is "left", "right" or "neither". A key that is not there has counts of 0, and null for the rest. A question that
-        reaches behind what is retained raises RetentionError, which names the earliest time that can be answered. Where
-        rows are combined into panes, times must be edges of panes, and ranges are [start, stop).
+        Every row and column of `keys` comes back, in order; there are none without keys. As of `at` the columns are
+        `<aggregate>_<window>`, of the windows (at - size, at], or [at - size, at) with `closed="left"` or `every=`. The
+        default is the earliest instant whose windows hold the newest row that was in time (a delete counts as one);
+        with `every=` it is the first boundary after that row. With `start` and `stop` the columns are `<aggregate>`, of
+        the rows in that range: both ends are part of it, unless `closed` is "left", "right" or "neither". A key that is
+        not there has counts of 0, and null for the rest. Times are ints or datetimes as in `push`, also finer ones
+        unless an aggregate depends on time. A question that reaches behind what is retained raises RetentionError,
+        which names the earliest time that can be answered; so does the default where the watermark is far ahead of the
+        newest row. Where rows are combined into panes, times must be edges of panes, and ranges are [start, stop).
 
         >>> from sash import KeyedWindows, monoids
         >>> kw = KeyedWindows(keys=["card"], time="ts", windows=[10], aggs={"n": monoids.count()}, emit="arrival")

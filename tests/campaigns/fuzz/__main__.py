@@ -1,4 +1,4 @@
-"""Run the campaign: `python -m campaigns.fuzz --minutes 10 --seed 0 --only windows,tables,streams --jobs 2`."""
+"""Run the campaign: `python -m campaigns.fuzz --minutes 10 --seed 0 --only tables,questions --jobs 2`."""
 
 import argparse
 import multiprocessing

@@ -319,6 +319,12 @@ AGGREGATES: dict[str, Agg] = {
     "kll": Agg("monoids.kll({c}, q=0.4)", plain(lambda v: rank(v, 0.4)), FINITE),
     "theta": Agg("monoids.theta({c})", plain(lambda v: float(len(set(v) - {""}))), ("int", "text")),
     "frequent_items": Agg("monoids.frequent_items({c})", plain(lambda v: Counter(v)), ("text",)),
+    "struct": Agg(
+        "monoids.struct(n=monoids.count({c}), newest=monoids.last({c}), top=monoids.max({c}))",
+        plain(lambda v: {"n": len(v), "newest": v[-1] if v else None, "top": extreme(v, True)}),
+        (*FINITE, "huge"),
+        counts=True,
+    ),
     "concatenation": Agg(
         "Monoid(identity='', combine=lambda a, b: a + b, name='text', column={c}, returns='string')",
         plain("".join),

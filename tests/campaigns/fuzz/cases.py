@@ -5,9 +5,15 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from campaigns.fuzz import streams, tables, windows
+from campaigns.fuzz import queries, questions, streams, tables, windows
 
-KINDS: dict[str, ModuleType] = {"windows": windows, "tables": tables, "streams": streams}
+KINDS: dict[str, ModuleType] = {
+    "windows": windows,
+    "tables": tables,
+    "streams": streams,
+    "questions": questions,
+    "queries": queries,
+}
 ATTEMPTS = 3000
 
 

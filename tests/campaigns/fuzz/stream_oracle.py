@@ -32,6 +32,7 @@ class StreamOracle:
         self.watermark = self.horizon = self.newest = NOWHERE
         self.number = self.arrivals = 0
         self.finished: set = set()
+        self.maybe: set = set()  # keys and times whose rows were deleted by the batch that brought them
         self.metrics = dict.fromkeys(["rows_in", "bad_times", "bad_ids", "late", "repeated", "unmatched"], 0)
 
     def key(self, row: dict) -> tuple:
@@ -60,6 +61,7 @@ class StreamOracle:
     def push(self, rows: list[dict], watermark: int | None) -> Batch:
         """Apply a batch and return what is due."""
         self.number += 1
+        self.maybe = set()
         self.forget()
         self.watermark = max(self.watermark, self.newest if watermark is None else watermark)
         if self.watermark > NOWHERE:
@@ -96,7 +98,11 @@ class StreamOracle:
             self.apply_ids(inserts, deletes)
         else:
             self.rows += inserts
-            touched = {(self.key(row), row["t"]) for row in deletes if self.remove_equal(row)}
+            fresh = {row["#"] for row in inserts}
+            for row in deletes:
+                removed = self.remove_equal(row)
+                if removed is not None:
+                    (self.maybe if removed["#"] in fresh else touched).add((self.key(row), row["t"]))
         return {row["#"] for row in inserts}, late if self.case["late"] == "emit" else [], touched
 
     def apply_ids(self, inserts: list[dict], deletes: list[dict]) -> None:
@@ -111,16 +117,16 @@ class StreamOracle:
                 present.add(self.identity(row))
         self.rows = [row for row in self.rows if self.identity(row) not in self.deleted]
 
-    def remove_equal(self, row: dict) -> bool:
-        """Remove the oldest row that is equal in key, time and all aggregated columns; return whether there was one."""
+    def remove_equal(self, row: dict) -> dict | None:
+        """Remove and return the oldest row that is equal in key, time and all aggregated columns, if there is one."""
         columns = sorted({c for _, (_, used) in self.case["aggs"] for c in used})
         for other in self.rows:
             equal = self.key(other) == self.key(row) and other["t"] == row["t"]
             if equal and all(same(other[c], row[c]) for c in columns):
                 self.rows = [kept for kept in self.rows if kept is not other]
-                return True
+                return other
         self.metrics["unmatched"] += 1
-        return False
+        return None
 
     def identity(self, row: dict) -> tuple:
         """Return what identifies a row's result."""
@@ -203,7 +209,9 @@ class StreamOracle:
             if new or share or self.has_changed(before.get(identity, old), old, result):
                 batch.must.append(result)
                 self.shown[identity] = result
-            elif not all(self.alike(r["values"], result["values"], True) for r in (old, before.get(identity, old))):
+            elif (result["key"], result["at"]) in self.maybe or not all(
+                self.alike(r["values"], result["values"], True) for r in (old, before.get(identity, old))
+            ):
                 batch.may.append(result)
         self.gone(batch, now)
         self.close()

@@ -334,22 +334,28 @@ def without(case: dict, gone: set) -> dict:
 
 def reproduction(case: dict) -> str:
     """Return a script that pushes the batches and prints what comes."""
-    source = tables.call_source(case)
     more = {k: v for k, v in arguments(case).items() if k not in tables.arguments(case)}
     lines = [PREAMBLE.replace("import datetime\n", "import datetime\nfrom decimal import Decimal\n")]
-    lines.append(f"kw = KeyedWindows({source}, " + ", ".join(f"{k}={v!r}" for k, v in more.items()) + ")")
+    words = [tables.call_source(case), *(f"{k}={v!r}" for k, v in more.items())]
+    lines.append(f"kw = KeyedWindows({', '.join(words)})")
     for op in [*case["ops"], *([("flush",)] if case["flush"] else [])]:
-        if op[0] == "push":
-            table = tables.table_source(case, op[1], ("d", "c"))
-            ids = f"pa.array({[row['id'] for row in op[1]]}, '{id_type(case)}')"
-            lines.append(f"batch = {table}.append_column('id', {ids})")
-            lines.append(f"print(kw.push(batch, {at(case, op[2])!r}).to_pylist())")
-        elif op[0] == "save":
-            lines.append("kw = KeyedWindows.from_bytes(kw.to_bytes())")
-        elif op[0] == "bad":
-            lines.append(f"# a bad batch: {op[1]}")
-        elif op[0] == "drop":
-            lines.append(f"kw.drop_before({at(case, op[1])!r})")
-        else:
-            lines.append("kw.check_invariants()" if op[0] == "check" else "print(kw.flush().to_pylist())")
+        lines += source(case, op)
     return "\n".join(lines)
+
+
+def source(case: dict, op: tuple) -> list[str]:
+    """Return an operation as lines of source."""
+    if op[0] == "push":
+        table = tables.table_source(case, op[1], ("d", "c"))
+        ids = f"pa.array({[row['id'] for row in op[1]]}, '{id_type(case)}')"
+        return [
+            f"batch = {table}.append_column('id', {ids})",
+            f"print(kw.push(batch, {at(case, op[2])!r}).to_pylist())",
+        ]
+    if op[0] == "save":
+        return ["kw = KeyedWindows.from_bytes(kw.to_bytes())"]
+    if op[0] == "bad":
+        return [f"# a bad batch: {op[1]}"]
+    if op[0] == "drop":
+        return [f"kw.drop_before({at(case, op[1])!r})"]
+    return ["kw.check_invariants()" if op[0] == "check" else "print(kw.flush().to_pylist())"]
