@@ -48,7 +48,11 @@ def _claims_of(keys: int, rows: int, turns: int) -> list[Claim]:
     claims = [
         (f"{keys} keys, event: µs", now["event"] * 1e6, EVENT_US),
         (f"{keys} keys, now: µs", now["now"] * 1e6, NOW_US),
-        (f"{keys} keys, {FASTER} events / a dict pushed, its result as a dict", FASTER * now["event"] / now["one dict"], 1.0),
+        (
+            f"{keys} keys, {FASTER} events / a dict pushed, its result as a dict",
+            FASTER * now["event"] / now["one dict"],
+            1.0,
+        ),
     ]
     if BEFORE_EVENTS in spreads:
         before = {what: spread.median for what, spread in spreads[BEFORE_EVENTS].items()}
@@ -128,7 +132,7 @@ class State:
 
 
 def _each(call: Any, arguments: list[Any]) -> float:
-    """Return the seconds of one call: the median of groups, so that a moment that something else takes does not count."""
+    """Return the seconds of one call: the median of groups, because something else may take a moment."""
     size, groups = max(len(arguments) // 20, 1), []
     for first in range(0, len(arguments), size):
         group = arguments[first : first + size]

@@ -19,6 +19,7 @@ _PLAIN_KEYS = (
     *("TIMESTAMP", "STRING", "LARGE_STRING", "BINARY", "LARGE_BINARY", "FIXED_SIZE_BINARY", "DECIMAL128"),
 )
 
+
 def pyarrow() -> Any:
     """Return the pyarrow module, or raise if it is not installed."""
     try:

@@ -193,6 +193,7 @@ class Stream:
         ids = None if self.spec.id is None else arrow.ids_of(table.column(self.spec.id))
         keys = arrow.keys_of(table, self.spec.keys)
         self.engine.take_back(*keys, int(times[0]), ids, self.position.seq, names)
+
     # --- state, out and in ------------------------------------------------------------------------
 
     def saved_position(self) -> dict[str, Any]:
