@@ -475,7 +475,7 @@ def test_an_engine_that_its_own_monoid_leans_on_is_collected() -> None:
     for row in ({"k": "a", "t": 2, "x": 1}, {"k": "a", "t": "late", "x": 1}):  # one that is scored, and one that raises
         thing = Thing()
         watched = ref(thing)
-        outcome(lambda row=row, thing=thing: kw.event(row | {"thing": thing}))
+        outcome(lambda row=row, thing=thing, kw=kw: kw.event(row | {"thing": thing}))
         del thing
         collect()
         assert watched() is None  # no row is kept
