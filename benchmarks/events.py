@@ -132,7 +132,7 @@ class State:
 
 
 def _each(call: Any, arguments: list[Any]) -> float:
-    """Return the seconds of one call: the median of groups, so that a moment that something else takes does not count."""
+    """Return the seconds of one call: the median of groups, because something else may take a moment."""
     size, groups = max(len(arguments) // 20, 1), []
     for first in range(0, len(arguments), size):
         group = arguments[first : first + size]

@@ -127,7 +127,8 @@ class OneEvent {
     // The row with its results as a dict, or None where there are none; NotImplemented: push it. A name: its result
     // failed, and nothing has changed.
     nb::object event(nb::handle row, nb::handle watermark) {
-        if (!PyDict_CheckExact(row.ptr()) || !read_row(row.ptr())) return not_here();
+        Release values(*this);
+        if (!stream_ || !PyDict_CheckExact(row.ptr()) || !read_row(row.ptr())) return not_here();
         Step step;
         if (!read_step(watermark.ptr(), step)) return not_here();
         const Value &time = values_[index(time_)], *id = id_ == kNone ? nullptr : &values_[index(id_)];
@@ -173,13 +174,13 @@ class OneEvent {
         if (!one.late && (!step.newest || *step.newest < one.time)) set_number(position_, newest_name, one.time);
         set_number(position_, seq_name, step.seq + 1);
         finish(step);
-        release();
         return python(shown);
     }
 
     // The results of a key as of a time as a dict; None is the earliest time whose windows hold the newest row.
     nb::object now(nb::handle key, nb::handle at) {
-        if (!PyDict_CheckExact(key.ptr()) || static_cast<size_t>(PyDict_GET_SIZE(key.ptr())) != keys_.size())
+        if (!stream_ || !PyDict_CheckExact(key.ptr()) ||
+            static_cast<size_t>(PyDict_GET_SIZE(key.ptr())) != keys_.size())
             return not_here();
         key_.clear();
         for (int column : keys_) {
@@ -205,12 +206,35 @@ class OneEvent {
         return results(keyed_.find_slot(key_), *time);
     }
 
+    // For the collector of cycles: functions of a stream's monoids may lean on whatever has this.
+    int visit(visitproc visit, void* arg) {  // Py_VISIT wants these names
+        Py_VISIT(engine_.ptr());
+        for (Ref* owned : {&stream_, &position_, &horizon_, &counts_, &blank_}) Py_VISIT(owned->get());
+        for (Ref& value : given_) Py_VISIT(value.get());
+        for (ValueType& type : types_) Py_VISIT(type.shown.get());
+        return 0;
+    }
+    void clear() {
+        for (Ref* owned : {&stream_, &position_, &horizon_, &counts_, &blank_}) *owned = Ref();
+        for (ValueType& type : types_) type.shown = Ref();
+        form_.clear();
+    }
+
    private:
     // Where the stream is, and what the event does to it.
     struct Step {
         std::optional<int64_t> newest, horizon, watermark, last_watermark;
         int64_t seq = 0, revision = 0, dropped = INT64_MIN;
         bool moves = false;  // does the horizon?
+    };
+
+    // What a row holds is not kept longer than needed.
+    struct Release {
+        explicit Release(OneEvent& event) : event(event) {}
+        ~Release() {
+            for (Ref& value : event.given_) value = Ref();
+        }
+        OneEvent& event;
     };
 
     static size_t index(int column) { return static_cast<size_t>(column); }
@@ -247,10 +271,10 @@ class OneEvent {
         shape.at = part_words_[shape.part];
         shape.size = op.outputs;
         shape.may_fail = op.refuses_negative;
-        shape.kind = form == "list"          ? Shape::list
-                     : form == "bytes"       ? Shape::bytes
-                     : !shape.names.empty()  ? Shape::fields
-                                             : Shape::words;
+        shape.kind = form == "list"         ? Shape::list
+                     : form == "bytes"      ? Shape::bytes
+                     : !shape.names.empty() ? Shape::fields
+                                            : Shape::words;
         return shape;
     }
     void make_room() {
@@ -319,11 +343,6 @@ class OneEvent {
         form_.clear();
         return false;
     }
-    // What the row held is not kept longer than needed.
-    void release() {
-        for (Ref& value : given_) value = Ref();
-    }
-
     bool read_inputs() {
         for (size_t i = 0; i < inputs_.size(); ++i) {
             size_t column = index(inputs_[i]);
@@ -397,7 +416,6 @@ class OneEvent {
     nb::object skip(const Step& step, bool timeless) {
         count(timeless ? bad_times_name : bad_ids_name, 1);
         finish(step);
-        release();
         return nb::none();
     }
     void count(const Ref& name, int64_t more) {
@@ -538,12 +556,28 @@ class OneEvent {
     const Ref overflows_name = interned("overflows"), failures_name = interned("failures");
 };
 
+namespace {
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    return nb::inst_ready(self) ? nb::inst_ptr<OneEvent>(self)->visit(visit, arg) : 0;
+}
+
+int clear(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<OneEvent>(self)->clear();
+    return 0;
+}
+
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+}  // namespace
+
 void bind_event(nb::module_& m) {
-    nb::class_<OneEvent>(m, "OneEvent")
+    nb::class_<OneEvent>(m, "OneEvent", nb::type_slots(slots))
         .def(nb::init<const nb::dict&>(), "plan"_a)
-        .def("event", &OneEvent::event, "row"_a, "watermark"_a.none())
-        .def("now", &OneEvent::now, "key"_a, "at"_a.none())
-;
+        .def("event", &OneEvent::event, "row"_a.none(), "watermark"_a.none())
+        .def("now", &OneEvent::now, "key"_a.none(), "at"_a.none());
 }
 
 }  // namespace sash

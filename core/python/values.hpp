@@ -28,7 +28,7 @@ enum class ValueKind : char {
 
 struct ValueType {
     ValueKind kind = ValueKind::other;
-    uint32_t bits = 64;             // of an integer
+    uint32_t bits = 64;              // of an integer
     int64_t per_second = 1'000'000;  // ticks of an instant
     bool zoned = false, in_utc = false;
     Ref zone;   // of the instants that a column returns

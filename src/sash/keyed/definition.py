@@ -193,9 +193,8 @@ class Definition:
     @cached_property
     def _reads(self) -> list[tuple[str, str]]:
         """The columns that the core reads, and as what."""
-        return [
-            (str(read.where), kind) for read, kind in zip(self.layout.reads, self.kinds[1:-1].split(","), strict=True)
-        ]
+        kinds = self.kinds[1:-1].split(",")
+        return [(str(read.where), kind) for read, kind in zip(self.layout.reads, kinds, strict=True)]
 
     def _words_in(self, table: Any) -> record.Record | None:
         """Return the inputs of a table where they are in its memory as the core reads them, or None."""

@@ -163,5 +163,4 @@ def _nothing(monoid: Any) -> Any:
     """Return what a monoid shows without rows: 0 where it counts."""
     if monoid.built_in and monoid.name == "struct":
         return {name: _nothing(inner) for name, inner in dict(monoid.arguments).items()}
-    empty = monoid.empty() if monoid.built_in and not monoid.timed and monoid.parts else None
-    return 0 if type(empty) is int and empty == 0 else None
+    return 0 if monoid.built_in and monoid.name in ("count", "count_if") else None
