@@ -184,10 +184,10 @@ def test_public_methods_say_what_they_give():
             assert len(getattr(sash.Window, name).__doc__ or "") > 20, name
 
 
-@pytest.mark.parametrize("page", ["docs/monoids.md", "docs/rolling.md"])
-def test_examples_in_the_documentation(page, capsys):
-    """Every Python block runs, its assertions included, and prints what its comments say."""
-    assert run_blocks(ROOT / page, capsys) >= 2
+@pytest.mark.parametrize(("page", "scope"), [("monoids", None), ("rolling", None), ("features", {})])
+def test_examples_in_the_documentation(page, scope, capsys):
+    """Every Python block runs, its assertions included, and prints what its comments say; or one leans on the other."""
+    assert run_blocks(ROOT / "docs" / f"{page}.md", capsys, scope) >= 2
 
 
 def test_the_cards_are_those_of_the_registry():
