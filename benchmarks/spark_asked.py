@@ -75,7 +75,7 @@ class Questions:
             pq.write_table(table, self.path / f"{batch:04}.parquet")
         marker = {"name": None, "k": None, "q": 253_400_000_000_000_000}
         pq.write_table(pa.Table.from_pylist([marker], schema=table.schema), self.path / "9999.parquet")
-        for age, path in enumerate(reversed(sorted(self.path.glob("*.parquet")))):
+        for age, path in enumerate(sorted(self.path.glob("*.parquet"), reverse=True)):
             moment = time.time() - 60 - age
             os.utime(path, (moment, moment))
 

@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 from weakref import ref
 from zoneinfo import ZoneInfo
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash import KeyedWindows, Monoid, monoids
-from sash.errors import SashError
+from sash.errors import ArgumentError, KindError, ResultOverflowError, SashError
 
 UTC = dt.UTC
 START = dt.datetime(2026, 3, 29)
