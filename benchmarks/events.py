@@ -48,11 +48,6 @@ def _claims_of(keys: int, rows: int, turns: int) -> list[Claim]:
     claims = [
         (f"{keys} keys, event: µs", now["event"] * 1e6, EVENT_US),
         (f"{keys} keys, now: µs", now["now"] * 1e6, NOW_US),
-        (
-            f"{keys} keys, {FASTER} events / a dict pushed, its result as a dict",
-            FASTER * now["event"] / now["one dict"],
-            1.0,
-        ),
     ]
     if BEFORE_EVENTS in spreads:
         before = {what: spread.median for what, spread in spreads[BEFORE_EVENTS].items()}
