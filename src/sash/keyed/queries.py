@@ -74,7 +74,7 @@ def _source_of(names: tuple[str, ...], keys: Any) -> tables.Source | None:
         wanted = f"a table with the columns {list(names)}" if names else "left out, because all rows have one key"
         raise ArgumentError(f"keys must be {wanted}, got {shown(keys)}.", argument="keys")
     source = tables.source_of(keys, "keys")
-    require_has(source, names, "keys")
+    require_has(source.column_names, names, "keys")
     return source
 
 
@@ -147,7 +147,7 @@ def _require_retained(stream: Stream, time: int, earliest: int, argument: str, g
 
 def _anchors(stream: Stream, table: "pa.Table | None", time: int) -> "_core.Anchors":
     times = np.full(1 if table is None else table.num_rows, time, dtype=np.int64)
-    return asked(stream.engine, table, times)
+    return asked(stream.engine, table, stream.spec.keys, times)
 
 
 def _results_at(stream: Stream, table: "pa.Table | None", time: int) -> dict[str, Any]:

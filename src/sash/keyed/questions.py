@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash.errors import ArgumentError, KindError, shown
-from sash.inputs import arrow, tables
-from sash.keyed.spec import Spec
+from sash.inputs import arrow
+from sash.keyed.spec import Spec, require_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,13 +18,24 @@ _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
-def require_has(source: tables.Source, names: tuple[str, ...], argument: str) -> None:
-    """Raise unless a table of questions has each of these columns once."""
+def require_askable(at: Any, at_time: Any, every: Any) -> None:
+    """Raise for arguments of a call that do not go with questions."""
+    if at is not None and every is not None:
+        raise ArgumentError(
+            f"every must be left out with at=, whose rows say when, got {shown(every)}.", argument="every"
+        )
+    if at_time is not None:
+        if at is None:
+            raise ArgumentError(f"at_time must be passed with at=, got {shown(at_time)}.", argument="at_time")
+        require_name(at_time, "at_time")
+
+
+def require_has(columns: list[str], names: tuple[str, ...], argument: str) -> None:
+    """Raise unless a table of questions with these columns has each of some once."""
     for name in names:
-        if source.column_names.count(name) != 1:
+        if columns.count(name) != 1:
             raise ArgumentError(
-                f"{argument} must be a table that has the column {shown(name)} once, got the columns "
-                f"{shown(source.column_names)}.",
+                f"{argument} must be a table that has the column {shown(name)} once, got the columns {shown(columns)}.",
                 argument=argument,
                 column=name,
             )
@@ -32,8 +43,8 @@ def require_has(source: tables.Source, names: tuple[str, ...], argument: str) ->
 
 def keys_in(table: Any, names: tuple[str, ...], events: "pa.Schema", argument: str) -> "pa.Table":
     """Return the key columns of a table in the types that the events' keys have."""
-    columns = [_typed(table.column(name), events.field(name), argument) for name in names]
-    return arrow.pyarrow().table(columns, names=list(names))
+    columns = {name: _typed(table.column(name), events.field(name), argument) for name in names}
+    return arrow.pyarrow().table(columns)
 
 
 def _typed(column: "pa.ChunkedArray", field: "pa.Field", argument: str) -> "pa.ChunkedArray":
@@ -99,7 +110,9 @@ def require_alike(own: "pa.DataType", kind: "pa.DataType", name: str) -> None:
         )
 
 
-def asked(engine: "_core.Keyed", keys: "pa.Table | None", times: NDArray[np.int64]) -> "_core.Anchors":
+def asked(
+    engine: "_core.Keyed", keys: "pa.Table | None", names: tuple[str, ...], times: NDArray[np.int64]
+) -> "_core.Anchors":
     """Return the anchors of questions: an instant for each row of a table of keys, or for the one key that there is."""
-    schema, array = (None, None) if keys is None else arrow.keys_of(keys, keys.column_names)
+    schema, array = (None, None) if keys is None else arrow.keys_of(keys, names)
     return engine.asked(schema, array, np.ascontiguousarray(times))

@@ -36,7 +36,7 @@ def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "p
     ['k', 't', 'mean_5', 'revision', 'deleted']
     """
     pa = arrow.pyarrow()
-    added = _aggregate_fields(spec, definition)
+    added = aggregate_fields(spec, definition)
     if spec.emit == "update":
         added += [pa.field("revision", pa.int64()), pa.field("deleted", pa.bool_())]
     if spec.late == "emit":
@@ -91,7 +91,8 @@ def _resolution(spec: Spec) -> dict[str, str] | None:
 # --- columns of aggregates ------------------------------------------------------------------------
 
 
-def _aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
+def aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
+    """Return the columns of each aggregate and window."""
     pa = arrow.pyarrow()
     types = {name: kind or pa.null() for name, _, kind in definition.foreign}
     shapes = definition.shapes(definition.engine(spec, remembers=False))

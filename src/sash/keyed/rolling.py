@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import _core
-from sash.errors import ArgumentError, SashWarning, shown
+from sash.errors import SashWarning, shown
 from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
-from sash.keyed.questions import asked, instants_in, keys_in, require_has
+from sash.keyed.questions import asked, instants_in, keys_in, require_askable, require_has
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
-from sash.keyed.spec import Spec, require_name
+from sash.keyed.spec import Spec
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -62,7 +62,7 @@ def rolling(
         closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
     require_monoids(spec.aggs)
-    _require_askable(at, at_time, every)
+    require_askable(at, at_time, every)
     source = tables.source_of(table, "table")
     read = [name for agg in spec.aggs.values() for name in agg.columns]
     for names, argument in ((spec.keys, "keys"), ([spec.time], "time"), (read, "aggs")):
@@ -76,17 +76,6 @@ def rolling(
         return source.like(_of_boundaries(rows, spec, definition))
     require_new(source.column_names, result_names(definition, spec))
     return source.extended(_of_rows(rows, spec, definition))
-
-
-def _require_askable(at: Any, at_time: Any, every: Any) -> None:
-    if at is not None and every is not None:
-        raise ArgumentError(
-            f"every must be left out with at=, whose rows say when, got {shown(every)}.", argument="every"
-        )
-    if at_time is not None:
-        if at is None:
-            raise ArgumentError(f"at_time must be passed with at=, got {shown(at_time)}.", argument="at_time")
-        require_name(at_time, "at_time")
 
 
 class _Rows:
@@ -135,7 +124,7 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
 
 def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
     """Return the results as of each row of a table of questions."""
-    require_has(source, (*spec.keys, time), "at")
+    require_has(source.column_names, (*spec.keys, time), "at")
     require_new(source.column_names, result_names(definition, spec))
     table = source.read([*spec.keys, time])
     times, bad = instants_in(table, time, spec, events.schema)
@@ -143,7 +132,7 @@ def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec, def
     if bad is not None:
         times, keys = times[~bad], None if keys is None else keys.filter(arrow.pyarrow().array(~bad))
     rows = _Rows(_timely(events, spec.time), spec, definition)
-    anchors = asked(rows.engine, keys, times)
+    anchors = asked(rows.engine, keys, spec.keys, times)
     with shown_on_terminal("rolling", len(times) * len(definition.windows), lambda: rows.engine.progress):
         answers = _question_answers(rows, definition, anchors)
     columns = _columns(answers, spec)

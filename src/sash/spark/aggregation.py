@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
+from sash.spark.batch.questions import answer_batch
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.retractions import with_mark
 from sash.spark.stream.cache_limit import cache_limit
@@ -58,6 +59,10 @@ def rolling(
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
 
+    With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
+    each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
+    Both are batch DataFrames; neither the events nor the questions of a key need to fit into memory.
+
     `history` is a batch DataFrame of the rows before a stream: a new checkpoint starts with the state as if they had
     been its first micro-batch. Nothing is emitted for what is final after them, or was as of their newest time; a query
     that has a checkpoint does not read them.
@@ -71,13 +76,13 @@ def rolling(
         )
     if history is not None:
         require_history(history, df)
-    require_questions(df, at, at_time, at_id)
+    require_questions(df, at, at_time, at_id, every)
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
     if not df.isStreaming:
-        return roll_batch(df, spec)
+        return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)
     questions = None if at is None else Questions(at, at_time or spec.time, at_id)
     given = None if cache_bytes is None else checked_int("cache_bytes", cache_bytes, 0)
     limit = cache_limit(lambda name: df.sparkSession.conf.get(name, None), given)

@@ -64,15 +64,15 @@ def place_of(schema: spark.StructType, name: str, argument: str) -> int:
     return places[0]
 
 
-def require_passable(schema: spark.StructType) -> None:
+def require_passable(schema: spark.StructType, argument: str = "df") -> None:
     """Raise UnsupportedError for a column that Spark cannot send to Python and back."""
     for field in schema.fields:
         for kind in _nested_types(field.dataType):
             if isinstance(kind, (spark.CalendarIntervalType, spark.YearMonthIntervalType)):
                 raise UnsupportedError(
-                    f"column {shown(field.name)} of df holds {kind.simpleString()}, which Spark does not send to "
-                    "Python; cast it to text or drop it.",
-                    argument="df",
+                    f"column {shown(field.name)} of {argument} holds {kind.simpleString()}, which Spark does not send "
+                    "to Python; cast it to text or drop it.",
+                    argument=argument,
                     column=field.name,
                 )
 

@@ -213,7 +213,7 @@ def test_questions_must_have_a_watermark(spark: SparkSession, tmp_path: Path) ->
     with pytest.raises(SashError, match="at must have a watermark on 'q'"):
         rolling(events, at=asked, **usual)
     batch = spark.createDataFrame([], DDL["asked"])
-    with pytest.raises(SashError, match="at must be a streaming DataFrame, as df is"):
+    with pytest.raises(SashError, match="at must be a streaming DataFrame, as df is, got a batch one"):
         rolling(events, at=batch, **usual)
     with pytest.raises(SashError, match="at must be a Spark DataFrame"):
         rolling(events, at={"q": []}, **usual)

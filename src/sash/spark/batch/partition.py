@@ -23,7 +23,7 @@ from sash.keyed.rolling import rolling
 ROWS = 2**16  # of a chunk; with fewer the calls cost more than the rows, with more the rows leave the CPU cache
 BYTES = 2**26
 RESULTS = 2**18  # of a chunk of boundaries, because a row can give thousands
-_LOWEST = -(2**63)
+LOWEST = -(2**63)
 
 Mask = NDArray[np.bool_]
 
@@ -81,9 +81,9 @@ class Request:
         """Return the columns that are read, under their own names."""
         return rows.select(list(self.places)).rename_columns(list(self.names))
 
-    def answer(self, read: pa.Table) -> pa.Table:
-        """Return the answers for the rows of a chunk."""
-        answers = rolling(read, keys=list(self.keys), time=self.time, **self.options)
+    def answer(self, read: pa.Table, **questions: Any) -> pa.Table:
+        """Return the answers for the rows of a chunk, or for questions about them."""
+        answers = rolling(read, keys=list(self.keys), time=self.time, **questions, **self.options)
         for field in self.results:
             at = answers.schema.get_field_index(field.name)
             if answers.schema.field(at).type != field.type:
@@ -155,14 +155,14 @@ class EventChunks(Chunks):
         """Yield the answers of all rows except those that may have ties in the next batch."""
         rows, read = self.take_waiting()
         before = read.num_rows - rows.num_rows
-        times, valid = _times(read, self.request.time)
+        times, valid = times_in(read, self.request.time)
         of_last_key = same_key(read, self.request.keys, read.slice(read.num_rows - 1)) & valid
         ties = of_last_key & (times == times[-1])
         done = rows.num_rows if last or not valid[-1] else rows.num_rows - int(ties.sum())
         if done:
             answers = self.request.answer(read.slice(0, before + done)).slice(before)
             yield from self._with_answers(rows.slice(0, done), answers)
-        visible = of_last_key & (times >= max(int(times[-1]) - self.request.reach, _LOWEST))
+        visible = of_last_key & (times >= max(int(times[-1]) - self.request.reach, LOWEST))
         visible[before + done :] = False
         self.keep(read.filter(pa.array(visible)), rows.slice(done).to_batches())
 
@@ -197,7 +197,7 @@ class BoundaryChunks(Chunks):
     def _boundaries(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """Return an upper bound on the boundaries that each row adds to those of the row before it."""
         read = self.request.read(pa.Table.from_batches([batch]))
-        times, _ = _times(read, self.request.time)
+        times, _ = times_in(read, self.request.time)
         added = np.full(len(times), self.grid.most, dtype=np.int64)
         if len(times) > 1:
             gaps = np.diff(times.view(np.uint64))  # sorted, so that no gap is negative within a key
@@ -209,23 +209,23 @@ class BoundaryChunks(Chunks):
         """Yield the answers of the boundaries that no later row can change."""
         request = self.request
         _, read = self.take_waiting()
-        times, _ = _times(read, request.time)
+        times, _ = times_in(read, request.time)
         key, newest = read.slice(read.num_rows - 1), int(times[-1])
         until = self.grid.closed_at(newest)
         answers = request.answer(read)
-        ends, _ = _times(answers, "window_end")
+        ends, _ = times_in(answers, "window_end")
         due = np.ones(len(ends), dtype=bool)
         if self.until is not None and self.key is not None:
             due &= ~same_key(answers, request.keys, self.key) | (ends > self.until)
         if not last:
             due &= ~same_key(answers, request.keys, key) | (ends <= until)
         yield from answers.filter(pa.array(due)).combine_chunks().to_batches(max_chunksize=ROWS)
-        visible = same_key(read, request.keys, key) & (times >= max(self.grid.needed_after(until), _LOWEST))
+        visible = same_key(read, request.keys, key) & (times >= max(self.grid.needed_after(until), LOWEST))
         self.key, self.until, self.due = key, until, 0
         self.keep(read.filter(pa.array(visible)), [])
 
 
-def _times(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
+def times_in(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
     """Return a column of times as ticks, and a mask of those that are not null."""
     times, nulls = arrow.ticks(table, name)
     return times, np.ones(len(times), dtype=bool) if nulls is None else ~nulls

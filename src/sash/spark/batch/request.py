@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError, shown
 from sash.keyed.definition import Definition, require_monoids
-from sash.keyed.result_schema import require_readable, result_schema
+from sash.keyed.result_schema import aggregate_fields, require_readable, result_schema
 from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch import partition
@@ -21,18 +21,38 @@ _RESOLUTION = b"sash.resolution"
 
 def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.StructType]:
     """Return what a partition computes, and the columns of its answers."""
+    places, read, definition = _read(columns, spec)
+    answers = result_schema(_table_spec(spec), definition, read)
+    grid = _grid(spec, definition)
+    own = places if grid is None else [*spec.keys, *_WINDOW]
+    results = pa.schema(field for field in answers if field.name not in own)
+    request = _request(spec, definition, places, results, grid)
+    output = _event_columns(columns, results) if grid is None else _boundary_columns(columns, request, answers)
+    return request, output
+
+
+def question_request_of(columns: spark.StructType, spec: Spec) -> Request:
+    """Return what a partition computes of the rows that questions are about."""
+    places, _, definition = _read(columns, spec)
+    return _request(spec, definition, places, pa.schema(aggregate_fields(spec, definition)), None)
+
+
+def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, str]], pa.Schema, Definition]:
+    """Return the positions of the columns that are read, their schema, and the definition of the engine for them."""
     require_monoids(spec.aggs)
     places = _places(columns, spec)
     read = pa.schema(schema.arrow_field(columns.fields[place], argument) for place, argument in places.values())
     table_spec = _table_spec(spec)
     definition = Definition.of(table_spec, read.empty_table())
     require_readable(table_spec, definition, read)
-    answers = result_schema(table_spec, definition, read)
-    grid = _grid(spec, definition)
-    own = places if grid is None else [*spec.keys, *_WINDOW]
-    results = pa.schema(field for field in answers if field.name not in own)
+    return places, read, definition
+
+
+def _request(
+    spec: Spec, definition: Definition, places: dict[str, tuple[int, str]], results: pa.Schema, grid: Grid | None
+) -> Request:
     schema.require_result_types(results)
-    request = Request(
+    return Request(
         keys=spec.keys,
         time=spec.time,
         options=_options(spec),
@@ -43,8 +63,6 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
         grid=grid,
         rows=partition.ROWS,
     )
-    output = _event_columns(columns, results) if grid is None else _boundary_columns(columns, request, answers)
-    return request, output
 
 
 def _table_spec(spec: Spec) -> Spec:
@@ -87,27 +105,33 @@ def _places(columns: spark.StructType, spec: Spec) -> dict[str, tuple[int, str]]
 
 def _event_columns(columns: spark.StructType, results: pa.Schema) -> spark.StructType:
     """Return the columns of rows with their answers: all columns of the input, then the results."""
-    schema.require_passable(columns)
-    for name in results.names:
+    require_extensible(columns, results.names, "df")
+    return spark.StructType(columns.fields + fields_of(results))
+
+
+def require_extensible(columns: spark.StructType, names: Iterable[str], argument: str) -> None:
+    """Raise for columns that cannot come back with results of these names beside them."""
+    schema.require_passable(columns, argument)
+    for name in names:
         if name in columns.names:
             raise ArgumentError(
-                f"aggs must give results new names, but df has a column {shown(name)} already.",
+                f"aggs must give results new names, but {argument} has a column {shown(name)} already.",
                 argument="aggs",
                 column=name,
             )
-    return spark.StructType(columns.fields + _fields(results))
 
 
 def _boundary_columns(columns: spark.StructType, request: Request, answers: pa.Schema) -> spark.StructType:
     """Return the columns of boundaries: keys, the window, the results; the window's end carries the resolution."""
     places = dict(zip(request.names, request.places, strict=True))
     keys = [columns.fields[places[name]] for name in request.keys]
-    windows = _fields(field for field in answers if field.name in _WINDOW)
+    windows = fields_of(field for field in answers if field.name in _WINDOW)
     resolution = (answers.metadata or {}).get(_RESOLUTION)
     if resolution is not None:
         windows[-1].metadata = {_RESOLUTION.decode(): resolution.decode()}
-    return spark.StructType(keys + windows + _fields(request.results))
+    return spark.StructType(keys + windows + fields_of(request.results))
 
 
-def _fields(fields: Iterable[pa.Field]) -> list[spark.StructField]:
+def fields_of(fields: Iterable[pa.Field]) -> list[spark.StructField]:
+    """Return columns of results as Spark's."""
     return [spark.StructField(field.name, schema.spark_type(field.type)) for field in fields]

@@ -26,14 +26,14 @@ def roll_batch(df: DataFrame, spec: Spec) -> DataFrame:
     result = None if whole else plan_of(marked.schema, spec, None).result
     rows = without_deleted(marked, spec)
     if not whole:
-        rows = rows.filter(_usable(column(spec.time), marked.schema[spec.time].dataType))
+        rows = rows.filter(usable(column(spec.time), marked.schema[spec.time].dataType))
     answers = _roll(rows.drop(MARK), replace(spec, retract=None))
     if spec.late == "emit" and whole:
         answers = answers.withColumn("late", F.lit(False))
     return answers if result is None else _with_stream_columns(answers, result)
 
 
-def _usable(time: Column, kind: DataType) -> Column:
+def usable(time: Column, kind: DataType) -> Column:
     """Return the condition for times that a stream takes: it would count others as bad."""
     if isinstance(kind, TimestampType):
         return time < F.timestamp_micros(F.lit(END))
