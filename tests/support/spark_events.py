@@ -89,6 +89,8 @@ def assert_same(got: pa.Table, wanted: list[dict[str, Any]], order: str = "row")
 def agree(one: Any, other: Any) -> bool:
     if one is None or other is None:
         return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(agree(one[name], other[name]) for name in one)
     if isinstance(one, dict) and isinstance(other, tuple):  # a struct, and what the oracle has for it
         return all(map(agree, one.values(), other))
     if isinstance(one, float) or isinstance(other, float):

@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a map for a time": ({"at_time": "pairs"}, "at_time must name columns of numbers, .*, but 'pairs' holds map<"),
     "instants for local times": (
-        {"time": "local", "at_time": "moment"},
+        {"time": "local", "at_time": "moment", "windows": ["1h"]},
         "at must hold timestamps without a time zone in the column 'moment', as the events do, got timestamp",
     ),
     "a taken name": (

@@ -23,14 +23,13 @@ class QuestionRequest:
 
     events: Request
     mark: int  # of the column that is true for questions
-    keys: tuple[int, ...]
+    keys: tuple[int, ...]  # each once
     time: int
     own: tuple[int, ...]  # of the columns of `at`, in their order
-    names: tuple[str, ...]  # their names
 
     def questions(self, rows: pa.Table) -> pa.Table:
         """Return keys and times as `sash.rolling` reads questions."""
-        return rows.select([*self.keys, self.time]).rename_columns([*self.events.keys, _TIME])
+        return rows.select([*self.keys, self.time]).rename_columns([*dict.fromkeys(self.events.keys), _TIME])
 
 
 def answers_of_questions(request: QuestionRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,7 +68,8 @@ class QuestionChunks(Chunks):
         answers = self.request.answer(events, at=self.asked.questions(questions), at_time=_TIME)
         results = self.request.results.names
         columns = questions.select(list(self.asked.own)).columns + [answers.column(name) for name in results]
-        yield from pa.table(columns, names=[*self.asked.names, *results]).to_batches()
+        # By position, as Spark reads them: two columns of `at` may have one name.
+        yield from pa.table(columns, names=[f"_{place}" for place in range(len(columns))]).to_batches()
 
     def _visible(self, events: pa.Table, newest: pa.Table) -> pa.Table:
         """Return the events that questions after the newest row can see."""

@@ -67,12 +67,17 @@ class Layout:
         read = _added_of_events(columns, {spec.time: time} | keys, [*request.names, *ids], events)
         own = _added_of_questions(columns, keys if at_time in keys else keys | {at_time: time}, at)
         named = [f"c{place}" for place in range(len(columns))]
-        events_at, keys_at = request.at_places(read[name] for name in request.names), tuple(keys[n] for n in spec.keys)
         return cls(
             tuple(columns),
             tuple(named[:time]),
             (*named[: time + 2], *[named[read[name]] for name in ids]),
-            QuestionRequest(events_at, time + 1, keys_at, time, tuple(own), tuple(at.names)),
+            QuestionRequest(
+                request.at_places(read[name] for name in request.names),
+                time + 1,
+                tuple(keys.values()),
+                time,
+                tuple(own),
+            ),
             spark.StructType(at.fields + fields_of(request.results)),
         )
 
