@@ -112,7 +112,7 @@ class _Questions:
 
     def _answers(self, rows: "pa.Table", times: NDArray[np.int64]) -> "tuple[_core.Anchors, Answers]":
         keys = rows.select(list(self.columns.keys)) if self.columns.keys else None
-        anchors = asked(self.context.engine, keys, times)
+        anchors = asked(self.context.engine, keys, self.columns.keys, times)
         return anchors, self.context.answers(anchors)
 
     def _emission(self, rows: "pa.Table", columns: "dict[str, pa.Array]", counts: Counter[str]) -> Emission:

@@ -57,7 +57,7 @@ class Pending:
 
     def touch(self, keys: "pa.Table | None", times: NDArray[np.int64], reach: int) -> None:
         """Take note of events that may change the answers of questions up to `reach` ticks later."""
-        self.engine.touch(asked(self.engine, keys, times), reach)
+        self.engine.touch(asked(self.engine, keys, self.columns.keys, times), reach)
 
     def rows(self, anchors: "_core.Anchors") -> "pa.Table":
         """Return the rows of questions."""

@@ -56,7 +56,7 @@ def answer_schema(spec: Spec, definition: Definition, questions: "pa.Schema") ->
     """Return the schema of the answers to questions with this schema, which come in a stream."""
     pa = arrow.pyarrow()
     require_new(questions.names, question_names(definition, spec))
-    added = _aggregate_fields(spec, definition)
+    added = aggregate_fields(spec, definition)
     if spec.emit == "update":
         added += [pa.field("revision", pa.int64()), pa.field("deleted", pa.bool_())]
     if spec.late == "emit":

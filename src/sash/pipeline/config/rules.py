@@ -209,9 +209,7 @@ def _kafka_source(name: str, source: dict[str, Any]) -> Iterator[Mistake]:
     if not chosen and not source.get("topic"):
         yield Mistake((name, "topic"), 'missing; format = "kafka" needs one topic to read, or an array of them.')
     if chosen and "topic" in source:
-        yield Mistake(
-            (name, "topic"), f"cannot be combined with the option {shown(chosen[0])}; remove one of them."
-        )
+        yield Mistake((name, "topic"), f"cannot be combined with the option {shown(chosen[0])}; remove one of them.")
     if source.get("value", "json") == "json" and "schema" not in source:
         yield Mistake(
             (name, "schema"),
