@@ -77,12 +77,13 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     if pipeline.at is not None and frames.questions is not None:
         asked = tree.add(Text(f"at: {_place(pipeline.at)}"))
         asked.add(Text(", ".join(frames.questions.df.columns)))
+        for step in pipeline.at.steps:
+            asked.add(_step(step))
+        if pipeline.mode != "batch":
+            asked.add(Text(f"watermark: {pipeline.anchor_time} - {pipeline.at.watermark}; the smaller one counts"))
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
-        both = f"{rolling.time} - {source.watermark}"
-        if pipeline.at is not None:
-            both = f"the smaller one of {both} and {pipeline.anchor_time} - {pipeline.at.watermark}"
-        tree.add(Text(f"watermark: {both}, lateness {rolling.lateness or 'none'}"))
+        tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
     windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {_anchors(pipeline)}"))
     windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
