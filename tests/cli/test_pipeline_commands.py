@@ -166,6 +166,26 @@ def test_check_shows_the_steps_the_columns_and_the_state(here):
 
 
 @pytest.mark.usefixtures("spark")
+def test_check_shows_the_questions(here):
+    """Their columns and their watermark."""
+    at = '[at]\nformat = "parquet"\npath = "labels"\nschema = "card string, ts timestamp, label long"\nid = "label"\n'
+    asking = PAYMENTS.replace('every = "1 minute"\n', "").replace("[rolling]", at + 'watermark = "1 hour"\n[rolling]')
+    (here / "pipeline.toml").write_text(asking)
+    (here / "labels").mkdir()
+    checked = command("check")
+    assert checked.exit_code == 0, checked.output
+    for line in (
+        "at: parquet labels",
+        "card, ts, label",
+        "watermark: ts - 1 hour; the smaller one counts",
+        "windows: 5m, 20m for each question, as of ts",
+        "questions that await an answer, or a revision, are stored too",
+    ):
+        assert line in checked.output
+    assert re.findall(r"^(\w+) +\w+ *$", checked.output, re.MULTILINE)[:3] == ["card", "ts", "label"]
+
+
+@pytest.mark.usefixtures("spark")
 def test_check_refuses_sinks_that_cannot_be_written_and_warns_of_merged_events(here):
     """What `run` would only find after it has started Spark, or would do without a word."""
     (here / "pipeline.toml").write_text(PAYMENTS)

@@ -116,6 +116,16 @@ def test_the_lag_of_kafka_is_shown():
     assert re.search(r"lag +1,234 +records of Kafka that are not read yet", panel_after([behind]))
 
 
+def test_questions_are_counted_where_there_are_some():
+    """In the line, in the panel and at the end."""
+    asked = progress_of(questions=1_500, late_questions=2)
+    text = shown([asked, asked], replace(OUTCOME, questions=3_000, late_questions=4), live=False)
+    assert text.count(" | 1,500 questions (2 late) | total_1h") == 2
+    assert "60,000 rows in, 3,000 questions (4 late), 1,500 results out" in text
+    assert re.search(r"questions +3,000 +4 late", panel_after([asked, asked]))
+    assert "questions" not in shown(UPDATES, OUTCOME, live=False) + panel_after(UPDATES)
+
+
 def test_live_view_leaves_its_last_panel_and_the_counts():
     text = shown(UPDATES, replace(OUTCOME, stopped=True), live=True)
     assert text.splitlines()[-1].endswith("3 micro-batches") and "payments: stopped after 1 min 15 s" in text

@@ -12,7 +12,7 @@ from rich.tree import Tree
 from sash.cli.environment import ready
 from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.durations import name_of
-from sash.pipeline.config.model import History, Step
+from sash.pipeline.config.model import Source, Step
 from sash.pipeline.config.read import Pipeline
 
 if TYPE_CHECKING:
@@ -68,18 +68,23 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     """Return the steps from the source to the sink as a tree."""
     source, rolling, sink = pipeline.source, pipeline.rolling, pipeline.sink
     tree = Tree(Text(f"{pipeline.name} ({pipeline.mode})"))
-    place = source.path or source.table or ", ".join(source.topic or [])
-    origin = tree.add(Text(f"source: {source.format or 'table'} {place}".rstrip()))
+    origin = tree.add(Text(f"source: {_place(source)}"))
     origin.add(Text(", ".join(name for name in frames.source.columns if not name.startswith("__sash_"))))
     for step in pipeline.steps:
         tree.add(_step(step))
     if pipeline.history is not None:
-        tree.add(_history(pipeline.history))
+        tree.add(Text(f"history: {_place(pipeline.history)}, read by a new checkpoint"))
+    if pipeline.at is not None and frames.questions is not None:
+        asked = tree.add(Text(f"at: {_place(pipeline.at)}"))
+        asked.add(Text(", ".join(frames.questions.df.columns)))
+        for step in pipeline.at.steps:
+            asked.add(_step(step))
+        if pipeline.mode != "batch":
+            asked.add(Text(f"watermark: {pipeline.anchor_time} - {pipeline.at.watermark}; the smaller one counts"))
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
         tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
-    anchors = "for each row" if rolling.every is None else f"every {rolling.every}"
-    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {anchors}"))
+    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {_anchors(pipeline)}"))
     windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
         windows.add(Text(f"{name} = {monoid!r}"))
@@ -90,9 +95,14 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     return tree
 
 
-def _history(history: History) -> Text:
-    place = history.path or history.table or ", ".join(history.topic or [])
-    return Text(f"history: {history.format or 'table'} {place}, read by a new checkpoint".replace("  ", " "))
+def _anchors(pipeline: Pipeline) -> str:
+    if pipeline.at is not None:
+        return f"for each question, as of {pipeline.anchor_time}"
+    return "for each row" if pipeline.rolling.every is None else f"every {pipeline.rolling.every}"
+
+
+def _place(source: Source) -> str:
+    return f"{source.format or 'table'} {source.path or source.table or ', '.join(source.topic or [])}".rstrip()
 
 
 def _step(step: Step) -> Text:
@@ -124,11 +134,13 @@ def _state(console: Console, pipeline: Pipeline, frames: "Frames", rate: float |
     from sash.pipeline.run.state_size import estimate
     from sash.spark.stream.query import planned
 
-    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets)
+    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets, frames.questions)
     options = pipeline.source.options if pipeline.source.format == "demo" else {}
     rate = rate or float(options.get("rate", _RATE))
     keys = keys or int(options.get("keys", _KEYS))
     size = estimate(plan, str(pipeline.source.watermark), rows_per_second=rate, keys=keys)
     assumed = f"assuming {rate:g} rows/s and {keys:,} keys; set --rows-per-second and --keys to change"
+    if pipeline.at is not None and plan.spec.emit != "arrival":
+        assumed += "; questions that await an answer, or a revision, are stored too"
     for line in ("estimated state:", *size.lines(), assumed):
         console.print(line if line.endswith(":") else f"  {line}", markup=False, soft_wrap=True)

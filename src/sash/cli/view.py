@@ -38,6 +38,7 @@ class View:
         self.values: deque[float | None] = deque(maxlen=_HISTORY)
         self.rates: deque[float | None] = deque(maxlen=_HISTORY)
         self.rows = self.late = self.revised = self.quarantined = 0
+        self.questions = self.late_questions = 0
         self.last: Progress | None = None
         self.first_watermark: str | None = None
         self._began = time.monotonic()
@@ -67,6 +68,8 @@ class View:
         self.late += progress.late
         self.revised += progress.revised
         self.quarantined += progress.quarantined
+        self.questions += progress.questions or 0
+        self.late_questions += progress.late_questions
         if self.first_watermark is None:
             self.first_watermark = progress.watermark
         # A micro-batch without rows only fires timers, so its speed is meaningless.
@@ -80,9 +83,12 @@ class View:
         """Stop the view and print the counts of the run."""
         self._close()
         word = "stopped" if outcome.stopped else "done"
+        asked = ""
+        if outcome.questions is not None:
+            asked = f"{outcome.questions:,} questions ({outcome.late_questions:,} late), "
         self._say(
             f"{self.name}: {word} after {duration(outcome.seconds)}: {outcome.rows_in:,} rows in, "
-            f"{outcome.emitted:,} results out ({outcome.revised:,} revised), {outcome.late:,} late, "
+            f"{asked}{outcome.emitted:,} results out ({outcome.revised:,} revised), {outcome.late:,} late, "
             f"{outcome.quarantined:,} quarantined, {outcome.batches:,} micro-batches"
         )
 
@@ -107,6 +113,8 @@ class View:
             f"state {size(progress.state_bytes)}",
             f"{progress.live_keys:,} keys",
         ]
+        if progress.questions is not None:
+            parts.append(f"{progress.questions:,} questions ({progress.late_questions:,} late)")
         if progress.kafka_lag is not None:
             parts.append(f"lag {progress.kafka_lag:,} records")
         if progress.value is not None:
@@ -150,6 +158,9 @@ class View:
         plot = Text(sparkline(self.values, room), style="red")
         table.add_row(_shortened(self.target, 20), Text(value, style="bold"), plot)
         table.add_row("rows", f"{self.rows:,}", Text(f"micro-batch {progress.batch}", style="dim"))
+        if progress.questions is not None:
+            late = Text(f"{self.late_questions:,} late", style="dim")
+            table.add_row("questions", f"{self.questions:,}", late)
         advance = _advance(self.first_watermark, progress.watermark)
         table.add_row("watermark", _clock(progress.watermark), Text(advance, style="dim"))
         if progress.kafka_lag is not None:

@@ -7,13 +7,13 @@ from pyspark.sql import DataFrame
 from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
-from sash.spark.batch.questions import answer_batch, require_questions
+from sash.spark.batch.questions import answer_batch
 from sash.spark.batch.rolling import roll_batch
 from sash.spark.stream.cache_limit import cache_limit
 from sash.spark.stream.compatibility import is_new, require_compatible
 from sash.spark.stream.history import require_history
 from sash.spark.stream.query import planned, roll_stream
-from sash.spark.stream.questions import Questions
+from sash.spark.stream.questions import Questions, require_questions
 
 
 def rolling(
@@ -79,11 +79,11 @@ def rolling(
         )
     if history is not None:
         require_history(history, df)
+    require_questions(df, at, at_time, at_id, every)
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
-    require_questions(at, at_time, at_id, df, every)
     if not df.isStreaming:
         return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)
     questions = None if at is None else Questions(at, at_time or spec.time, at_id)

@@ -67,6 +67,41 @@ servers = "{servers}"
 master = "local[2]"
 conf = {{ "spark.jars" = "{jars}" }}
 """
+ASKING = """
+mode = "available-now"
+finish = true
+checkpoint = "asked-checkpoint"
+[source]
+format = "kafka"
+topic = "moves"
+servers = "{servers}"
+schema = "card string, at timestamp, amount long"
+watermark = "30 seconds"
+[at]
+format = "kafka"
+topic = "asked"
+servers = "{servers}"
+schema = "card string, label_at timestamp, label long"
+watermark = "30 seconds"
+time = "label_at"
+id = "label"
+[[at.steps]]
+select = ["*", "kafka_offset + 1 AS place", "kafka_partition"]
+[quarantine]
+path = "asked-quarantine"
+[rolling]
+keys = ["card"]
+time = "at"
+windows = ["5m"]
+emit = "update"
+buckets = 2
+[rolling.aggs]
+total = "sum(amount)"
+[sink]
+format = "kafka"
+topic = "answers"
+servers = "{servers}"
+"""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 MALFORMED = [b"not JSON", b'{"card": "a", "at": "yesterday"}', b'{"card": "a"} {"card": "b"}', b"\xff", None]
@@ -238,3 +273,30 @@ def test_the_run_shows_its_lag(ended):
     lags = [int(lag) for lag in re.findall(r"\| lag (\d+) records", ended.killed + ended.resumed)]
     assert len(ended.produced) > lags[0] > 200 and lags[-1] == 0 and lags == sorted(lags, reverse=True)
     assert "output.steps[0].where: a revision that no longer meets the condition is left out" in ended.resumed
+
+
+def test_questions_come_from_a_topic(ended, broker, kafka_commands):
+    """Their columns come back, of those that the source adds what a step names; malformed ones say where they are."""
+    for topic in ("moves", "asked", "answers"):
+        broker.create(topic)
+    moves = [event("a", minute, minute, 10 * minute) for minute in range(4)]
+    asked = [{"card": card, "label_at": (START + 2.5 * MINUTE).isoformat(), "label": n} for n, card in enumerate("ab")]
+    kafka_broker.produce(broker, [("moves", 0, row["card"], json.dumps(row), None) for row in moves])
+    values = [json.dumps(asked[0]), "no question", json.dumps(asked[1])]
+    kafka_broker.produce(broker, [("asked", 0, None, value, None) for value in values])
+    (ended.place / "asking.toml").write_text(ASKING.format(servers=broker.servers))
+    code, said = kafka_commands.run("run", "asking.toml", "--plain", directory=ended.place)
+    assert code == 0 and "4 rows in, 3 questions (0 late), 2 results out" in said and "1 quarantined" in said, said
+    answers = {record.key: json.loads(record.value) for record in kafka_broker.consumed(broker, "answers")}
+    at = "2026-01-01T00:02:30.000000Z"
+    assert {tuple(json.loads(key).items()) for key in answers} == {
+        (("card", card), ("label_at", at), ("label", n)) for n, card in enumerate("ab")
+    }
+    columns = ["card", "label_at", "label", "place", "kafka_partition", "total_5m", "revision"]
+    assert all(list(row) == columns for row in answers.values())
+    assert sorted((row["card"], row["place"], row["total_5m"]) for row in answers.values()) == [
+        ("a", 1, 30),
+        ("b", 3, None),
+    ]
+    (aside,) = ds.dataset(ended.place / "asked-quarantine", partitioning="hive").to_table().to_pylist()
+    assert (aside["reason"], aside["topic"], aside["offset"], aside["row"]) == ("malformed", "asked", 1, "no question")

@@ -135,6 +135,15 @@ def test_columns_that_the_source_adds_are_not_in_its_schema(spark):
         frames_of(made, spark, streaming=False)
 
 
+def test_questions_can_be_all_that_comes_from_kafka():
+    """The session needs the connector then too, and the quarantine says where a record is."""
+    at = 'at={format="kafka", topic="t", servers="s:1", schema="card string, ts timestamp"}'
+    text = DEMO.replace('every = "1 minute"\nemit = "update"\n', "").replace('"parquet"', '"console"')
+    events, asked = parse(text), parse(text, overrides=[at])
+    assert kafka.uses_kafka(asked) and kafka.reads_kafka(asked)
+    assert not kafka.uses_kafka(events) and not kafka.reads_kafka(events)
+
+
 def test_the_connector_is_added_unless_there_is_one(monkeypatch):
     """Packages of the user's stay; jars or packages of Kafka's are taken as they are."""
     monkeypatch.setattr(jars, "installed_connector", lambda: None)

@@ -148,6 +148,7 @@ def test_what_a_stream_will_write_again_is_removed(tmp_path, uri):
         "batch=0/part-aaaaaaaa-00000.parquet", "batch=1/part-aaaaaaaa-00000.parquet",
         "batch=2/part-aaaaaaaa-00000.parquet", "batch=2/.part-aaaaaaaa-00001.parquet.x",
         "batch=2/part-bbbbbbbb-00000.parquet", "batch=-1/part-00000.parquet",
+        "batch=1/asked-aaaaaaaa-00000.parquet", "batch=2/asked-aaaaaaaa-00000.parquet",
         "batch=1/late-aaaaaaaa-00000.parquet", "batch=2/late-aaaaaaaa-00000.parquet", ".sash",
     }  # fmt: skip
     for name in written:

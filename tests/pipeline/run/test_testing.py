@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
+from sash.errors import ArgumentError
 from sash.pipeline.config.read import PipelineFileError, parse
 from sash.pipeline.testing import needs_spark, results_of
 
@@ -41,6 +42,43 @@ ROWS = [
     {"card": "a", "at": at(20), "amount": 2.0},
     {"card": "b", "at": at(10), "amount": 1.0},
 ]
+
+
+ASKING = FILE.replace(
+    "[rolling]\n",
+    """[at]
+format = "parquet"
+path = "labels"
+schema = "card string, label_at timestamp, label long"
+watermark = "1 minute"
+time = "label_at"
+id = "label"
+[rolling]
+""",
+)
+ASKED = [
+    {"card": "a", "label_at": at(30), "label": 1},
+    {"card": "z", "label_at": at(30), "label": 2},
+    {"card": "a", "label_at": at(19), "label": None},
+    {"card": "a", "label_at": None, "label": 4},
+    {"card": "a", "label_at": at(19), "label": 5},
+]
+
+
+def test_questions_are_rows_too(spark):
+    """In process, and on Spark, where their steps are; those that the quarantine would take are left out."""
+    wanted = [(1, 2, 7.0), (2, 0, None), (5, 1, 5.0)]
+    steps = ASKING.replace("[rolling]\n", '[[at.steps]]\nwhere = "label <> 5"\n[rolling]\n')
+    for text, session, rows in ((ASKING, None, wanted), (ASKING, spark, wanted), (steps, spark, wanted[:2])):
+        assert needs_spark(parse(text)) == (text == steps)
+        found = results_of(parse(text), ROWS, at=ASKED, spark=session)
+        assert found.column_names[:3] == ["card", "label_at", "label"]
+        answers = zip(*[found[name].to_pylist() for name in ("label", "n_1h", "total_1h")], strict=True)
+        assert sorted(answers) == rows
+    with pytest.raises(ArgumentError, match=r"at must be the questions of \[at\], got None"):
+        results_of(parse(ASKING), ROWS)
+    with pytest.raises(ArgumentError, match=r"at must be omitted for a pipeline without \[at\], got \[\{"):
+        results_of(parse(FILE), ROWS, at=ASKED)
 
 
 def totals(table):

@@ -16,14 +16,19 @@ from sash import monoids
 from sash.errors import ArgumentError
 from sash.pipeline.run.prometheus import serve
 from sash.spark import MetricsListener, metrics, rolling
+from sash.spark.stream.bucket import COUNTERS as OF_BUCKETS
 from sash.spark.stream.totals import COUNTERS, GAUGES, Totals
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def report(batch, stamp="a", **more):
+def stamp(second):
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.000Z"
+
+
+def report(batch, second=0, **more):
     """A report of a micro-batch without an aggregation, as Spark writes it."""
-    plain = {"id": "1", "name": None, "batchId": batch, "timestamp": stamp, "durationMs": {"addBatch": 5}}
+    plain = {"id": "1", "name": None, "batchId": batch, "timestamp": stamp(second), "durationMs": {"addBatch": 5}}
     plain["durationMs"]["triggerExecution"] = 500
     return plain | {"observedMetrics": {"quarantine": {"rows": 10, "malformed": 2, "late": None}}} | more
 
@@ -34,13 +39,45 @@ def test_a_report_is_counted_once(monkeypatch):
     totals = Totals()
     totals.add(report(0))
     totals.add(report(0))
-    totals.add(report(1, "b"))
-    totals.add(report(1, "c", durationMs={"triggerExecution": 9}, eventTime={"watermark": NOW.isoformat()}))
+    totals.add(report(1, 1))
+    totals.add(report(1, 2, durationMs={"triggerExecution": 9}, eventTime={"watermark": NOW.isoformat()}))
     assert totals.counters["batches"] == 2 and totals.counters["quarantined"] == 4
     assert totals.counters["busy_seconds"] == 1.0 and totals.gauges["last_batch"] == 1
     assert totals.gauges["watermark_lag_seconds"] == 90
-    totals.add(report(2, "d", eventTime={"watermark": "1970-01-01T00:00:00.000Z"}))
+    totals.add(report(2, 3, eventTime={"watermark": "1970-01-01T00:00:00.000Z"}))
     assert totals.gauges["watermark_lag_seconds"] == 90
+
+
+def asked(batch, second, questions, rows=5, name="sash_asking_1_2"):
+    """A report of a micro-batch with questions."""
+    counts = [
+        {"questions": questions, "late_questions": questions // 3, "rows_in": rows}.get(one, 0) for one in OF_BUCKETS
+    ]
+    aside = {"rows": 4, "malformed": 1}
+    return report(batch, second, observedMetrics={name: {"counts": [counts]}, "questions": aside})
+
+
+def test_questions_that_do_not_come_are_seen():
+    """How long ago the last one came, since the totals began if none has, also while the query is idle."""
+    totals = Totals()
+    totals.add(asked(0, 10, 0))
+    totals.add(asked(1, 70, 0))
+    assert (totals.gauges["seconds_since_questions"], totals.gauges["seconds_since_rows"]) == (60, 0)
+    totals.add(asked(2, 80, 7))
+    assert (totals.gauges["seconds_since_questions"], totals.counters["questions"]) == (0, 7)
+    assert (totals.counters["late_questions"], totals.counters["quarantined"]) == (2, 3)
+    totals.add(report(2, 95, durationMs={"triggerExecution": 9}))
+    assert (totals.gauges["seconds_since_questions"], totals.gauges["seconds_since_rows"]) == (15, 15)
+    totals.wait(stamp(100), {})
+    assert totals.gauges["seconds_since_questions"] == 20
+
+
+def test_a_query_without_questions_does_not_wait_for_them():
+    """Its events it does."""
+    totals = Totals()
+    for second in (0, 40):
+        totals.add(asked(second, second, 0, rows=0, name="sash_1_2"))
+    assert (totals.gauges["seconds_since_questions"], totals.gauges["seconds_since_rows"]) == (0, 40)
 
 
 def stream(spark, folder):

@@ -18,6 +18,8 @@ _EXPECTED = {
     "model_type": "a table",
 }
 
+_OF_QUESTIONS = (("rolling", "time"), ("rolling", "id"))  # keys that questions have of their own
+
 
 class Mistake(NamedTuple):
     """One thing that is wrong: the path of the key, and a sentence."""
@@ -44,7 +46,7 @@ class Origin:
     name: str = "pipeline.toml"
     lines: dict[Path, int] = field(default_factory=dict)
     overridden: tuple[Path, ...] = ()
-    history: bool = False  # whether mistakes in the source and the steps are those of the history
+    table: str | None = None  # "history" or "at", whose source and steps those of the pipeline are
 
     def error(self, mistakes: Iterable[Mistake]) -> PipelineFileError:
         """Return the error that lists mistakes, one per line, in the order of the file."""
@@ -60,14 +62,16 @@ class Origin:
             return f"{self.name} with --set"
         return f"{self.name}:{line_of(self.lines, path)}"
 
-    def of_history(self) -> "Origin":
-        """Return the origin of a pipeline that reads the history in place of its source."""
-        return replace(self, history=True)
+    def of(self, table: str) -> "Origin":
+        """Return the origin of a pipeline that reads the history, or the questions, in place of its source."""
+        return replace(self, table=table)
 
     def _path(self, path: Path) -> Path:
-        if not self.history or path[:1] not in (("source",), ("steps",)):
+        if self.table is None:
             return path
-        return ("history", *path[1:]) if path[0] == "source" else ("history", *path)
+        if path[:1] == ("source",) or (self.table == "at" and path in _OF_QUESTIONS):
+            return (self.table, *path[1:])
+        return (self.table, *path) if path[:1] == ("steps",) else path
 
 
 def unknown_key(name: str, keys: Iterable[str]) -> str:

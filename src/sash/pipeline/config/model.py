@@ -124,6 +124,14 @@ class History(Source):
     steps: list[Step] = []
 
 
+class At(Source):
+    """The questions: rows as of whose times results are wanted, from a source of their own, and steps."""
+
+    time: str | None = None
+    id: str | None = None
+    steps: list[Step] = []
+
+
 class Quarantine(Part):
     """Which rows are set aside, and where to."""
 
@@ -214,6 +222,7 @@ class Pipeline(Part):
     source: Source = Field(description="where rows come from")
     steps: list[Step] = []
     history: History | None = None
+    at: At | None = None
     quarantine: Quarantine = Quarantine()
     rolling: Rolling = Field(description="keys, time, windows and aggregates")
     output: Output = Output()
@@ -229,11 +238,12 @@ class Pipeline(Part):
         said: list[str] = []
         if not self.keeps_latest:
             return said
-        if rolling.every is None and rolling.id is None and "keys" not in sink.options:
-            same = ", ".join([*rolling.keys, rolling.time])
+        table, what, id = ("rolling", "rows", rolling.id) if self.at is None else ("at", "questions", self.at.id)
+        if rolling.every is None and id is None and "keys" not in sink.options:
+            same = ", ".join(self.identity)
             cure = ", or set sink.options.keys if nothing is equal." if sink.upserts else "."
             said.append(
-                f"{self.origin.place(('rolling',))}: rolling.id: missing; rows with equal {same} are stored as one "
+                f"{self.origin.place((table,))}: {table}.id: missing; {what} with equal {same} are stored as one "
                 f"result; name a column that tells them apart{cure}"
             )
         for place, step in enumerate(self.output.steps if rolling.spec.emit == "update" else []):
@@ -248,10 +258,15 @@ class Pipeline(Part):
     @property
     def identity(self) -> list[str]:
         """The columns that identify a result: the keys and the time, and the id where there is one."""
-        rolling = self.rolling
-        if rolling.every is not None:
-            return [*rolling.keys, "window_end"]
-        return [*rolling.keys, rolling.time, *([rolling.id] if rolling.id is not None else [])]
+        id = self.rolling.id if self.at is None else self.at.id
+        return [*self.rolling.keys, self.anchor_time, *([id] if id is not None and self.rolling.every is None else [])]
+
+    @property
+    def anchor_time(self) -> str:
+        """The column that says as of when a result is."""
+        if self.rolling.every is not None:
+            return "window_end"
+        return (self.at.time if self.at is not None else None) or self.rolling.time
 
     @property
     def keeps_latest(self) -> bool:
@@ -267,6 +282,7 @@ TABLES: dict[str, type[Part]] = {
     "source": Source,
     "steps": Step,
     "history": History,
+    "at": At,
     "quarantine": Quarantine,
     "rolling": Rolling,
     "output": Output,

@@ -15,7 +15,7 @@ from typing import Any
 from sash.errors import SashError
 from sash.pipeline.config import rules, toml_lines
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, message_of, unknown_key
-from sash.pipeline.config.model import TABLES, History, Output, Part, Pipeline, ValidationError
+from sash.pipeline.config.model import TABLES, At, History, Output, Part, Pipeline, ValidationError
 
 __all__ = ["Pipeline", "PipelineFileError", "override", "parse", "read"]
 
@@ -134,7 +134,7 @@ def _described(path: toml_lines.Path) -> tuple[type[Part] | None, str | None]:
         field = by_name.get(part)
         purpose = field.description if field is not None else None
         if place < len(path) - 1:
-            model = TABLES.get(part) if model in (Pipeline, Output, History) else None
+            model = TABLES.get(part) if model in (Pipeline, Output, History, At) else None
     return model, purpose
 
 

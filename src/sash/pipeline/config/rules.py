@@ -22,7 +22,7 @@ _PASSWORD = re.compile(r"password\s*=|://[^/?#]*:[^@/?#]*@")
 _SHARED = "a directory on a file system that all workers have mounted"
 _SERVERS = "kafka.bootstrap.servers"
 _TOPICS = ("assign", "subscribe", "subscribepattern")  # options of Spark's that choose topics
-_PATHS = (("checkpoint",), ("source", "path"), ("history", "path"), ("quarantine", "path"), ("sink", "path"))
+_PATHS = (("checkpoint",), *((name, "path") for name in ("source", "history", "at", "quarantine", "sink")))
 
 
 def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
@@ -30,9 +30,9 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
     mode = data.get("mode", "streaming")
     if mode in STREAMS and "checkpoint" not in data:
         yield Mistake(("checkpoint",), f"missing; mode = {shown(mode)} needs a path for its state.")
-    yield from _source(_table(data, "source"), mode)
-    yield from _kafka_source(_table(data, "source"))
+    yield from _source(data, "source", mode)
     yield from _history(data, mode)
+    yield from _questions(data, mode)
     yield from _steps(data.get("steps"), ("steps",))
     yield from _steps(_table(data, "output").get("steps"), ("output", "steps"))
     yield from _places(data)
@@ -53,28 +53,31 @@ def _steps(steps: Any, path: tuple[str, ...]) -> Iterator[Mistake]:
             yield Mistake((*path, place), "a step must have exactly one of `where` and `select`.")
 
 
-def _source(source: dict[str, Any], mode: Any) -> Iterator[Mistake]:
-    if not source:
+def _source(data: dict[str, Any], name: str, mode: Any) -> Iterator[Mistake]:
+    """Yield the mistakes in a table that says where rows come from."""
+    if not isinstance(data.get(name), dict):
         return
+    source = data[name]
+    yield from _kafka_source(name, source)
     kind = source.get("format")
     if kind is None and "table" not in source:
-        yield Mistake(("source", "format"), 'missing; expected a Spark format, "demo", "replay", or a `table`.')
+        yield Mistake((name, "format"), 'missing; expected a Spark format, "demo", "replay", or a `table`.')
     if kind == "table" and "table" not in source:
-        yield Mistake(("source", "table"), "missing; expected the name of a table.")
+        yield Mistake((name, "table"), "missing; expected the name of a table.")
     if kind not in (None, "table") and "table" in source:
-        yield Mistake(("source", "table"), f"cannot be combined with format = {shown(kind)}; remove one of them.")
+        yield Mistake((name, "table"), f"cannot be combined with format = {shown(kind)}; remove one of them.")
     if kind in FILES and "path" not in source:
-        yield Mistake(("source", "path"), f"missing; format = {shown(kind)} needs the path of the files to read.")
+        yield Mistake((name, "path"), f"missing; format = {shown(kind)} needs the path of the files to read.")
     if mode not in STREAMS:
         return
     if "watermark" not in source:
         yield Mistake(
-            ("source", "watermark"),
+            (name, "watermark"),
             f'missing; mode = {shown(mode)} needs a duration such as "10 minutes", or nothing would become final.',
         )
     if kind in FILES and kind != "text" and "schema" not in source:
         yield Mistake(
-            ("source", "schema"),
+            (name, "schema"),
             'missing; a stream of files needs its columns in advance, as in "card string, at timestamp".',
         )
 
@@ -88,16 +91,31 @@ def _history(data: dict[str, Any], mode: Any) -> Iterator[Mistake]:
         yield Mistake(("history",), f"must be omitted with mode = {shown(mode)}; it is what came before a stream.")
     if "watermark" in history:
         yield Mistake(("history", "watermark"), "must be omitted; the history ends with its newest row.")
-    for mistake in [*_source(history, "batch"), *_kafka_source(history)]:
-        yield Mistake(("history", *mistake.path[1:]), mistake.message)
+    yield from _source(data, "history", "batch")
     yield from _steps(history.get("steps"), ("history", "steps"))
-    if isinstance(kind, str) and kind not in (*UPSERTS, "kafka"):
+    if isinstance(kind, str) and kind not in (*UPSERTS, "kafka") and "at" not in data:
         accepted = ", ".join(f'"{name}"' for name in UPSERTS)
         message = (
             "needs a sink whose rows replace those before them, because a backfill that is interrupted begins again: "
             f'{accepted} or "kafka", got {shown(kind)}.'
         )
         yield Mistake(("history",), message)
+
+
+def _questions(data: dict[str, Any], mode: Any) -> Iterator[Mistake]:
+    """Yield the mistakes in the source of questions, and in keys that do not go with them."""
+    if "at" not in data:
+        return
+    at, rolling = _table(data, "at"), _table(data, "rolling")
+    yield from _source(data, "at", mode)
+    yield from _steps(at.get("steps"), ("at", "steps"))
+    if "every" in rolling:
+        yield Mistake(("rolling", "every"), "must be omitted with [at], whose rows say when.")
+    if "carry" in rolling:
+        yield Mistake(("rolling", "carry"), "must be omitted with [at], whose own columns come back.")
+    if rolling.get("emit") == "update" and "id" not in at:
+        message = 'missing; results that are revised, with emit = "update", need a column that tells questions apart.'
+        yield Mistake(("at", "id"), message)
 
 
 def _places(data: dict[str, Any]) -> Iterator[Mistake]:
@@ -182,26 +200,24 @@ def _postgresql_options(options: dict[str, Any]) -> Iterator[Mistake]:
 # --- Kafka ----------------------------------------------------------------------------------------
 
 
-def _kafka_source(source: dict[str, Any]) -> Iterator[Mistake]:
+def _kafka_source(name: str, source: dict[str, Any]) -> Iterator[Mistake]:
     if source.get("format") != "kafka":
-        yield from _without_kafka("source", source, ("topic", "servers", "value"))
+        yield from _without_kafka(name, source, ("topic", "servers", "value"))
         return
-    yield from _kafka_keys("source", source)
-    chosen = [name for name in _options(source) if name.lower() in _TOPICS]
+    yield from _kafka_keys(name, source)
+    chosen = [option for option in _options(source) if option.lower() in _TOPICS]
     if not chosen and not source.get("topic"):
-        yield Mistake(("source", "topic"), 'missing; format = "kafka" needs one topic to read, or an array of them.')
+        yield Mistake((name, "topic"), 'missing; format = "kafka" needs one topic to read, or an array of them.')
     if chosen and "topic" in source:
-        yield Mistake(
-            ("source", "topic"), f"cannot be combined with the option {shown(chosen[0])}; remove one of them."
-        )
+        yield Mistake((name, "topic"), f"cannot be combined with the option {shown(chosen[0])}; remove one of them.")
     if source.get("value", "json") == "json" and "schema" not in source:
         yield Mistake(
-            ("source", "schema"),
+            (name, "schema"),
             'missing; values in JSON need their columns, as in "card string, at timestamp"; `value = "bytes"` leaves '
             "them to the steps.",
         )
     if source.get("value") == "bytes" and "schema" in source:
-        yield Mistake(("source", "schema"), 'cannot be combined with value = "bytes"; remove one of them.')
+        yield Mistake((name, "schema"), 'cannot be combined with value = "bytes"; remove one of them.')
 
 
 def _kafka_sink(sink: dict[str, Any]) -> Iterator[Mistake]:

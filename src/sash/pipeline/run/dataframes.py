@@ -26,9 +26,16 @@ from sash.spark.columns import column
 from sash.spark.stream.compatibility import require_compatible
 from sash.spark.stream.history import is_export
 from sash.spark.stream.query import planned
+from sash.spark.stream.questions import Questions
 
 BUILT_IN_SOURCES = ("demo", "replay")
 _RECORDS = ("csv", "json", "xml")  # formats that return the text of malformed records
+_OTHER_TABLES: dict[str | None, Path] = {
+    "history": ("history",),
+    "at": ("at",),
+    "at_time": ("at", "time"),
+    "at_id": ("at", "id"),
+}
 _KEY_OF_CONDITION = {"PATH_NOT_FOUND": "path", "DATA_SOURCE_NOT_FOUND": "format", "TABLE_OR_VIEW_NOT_FOUND": "table"}
 
 
@@ -41,6 +48,7 @@ class Frames:
     results: DataFrame
     plotted: str | None
     observations: dict[str, Observation]
+    questions: Questions | None = None
 
 
 def frames_of(
@@ -50,55 +58,92 @@ def frames_of(
 
     A stream starts after the rows of `[history]` where it is `seeded`: with a new checkpoint.
     """
-    names: dict[str, Any] = {name: name if streaming else Observation(name) for name in ("quarantine", "results")}
+    observed = ("quarantine", "results") if pipeline.at is None else ("quarantine", "questions", "results")
+    names: dict[str, Any] = {name: name if streaming else Observation(name) for name in observed}
     source, rows = usable_rows(pipeline, spark, names["quarantine"], streaming=streaming)
-    history = None
+    history, questions = None, None
     if streaming:
         rows = _with_watermark(pipeline, rows, spark, finishing)
         history = history_rows(pipeline, spark) if seeded else None
-    return with_results(pipeline, source, rows, rolled(pipeline, rows, history), names)
+    if pipeline.at is not None:
+        asking = _reading_questions(pipeline)
+        _, asked = usable_rows(asking, spark, names["questions"], streaming=streaming, asked_by=pipeline)
+        asked = _with_watermark(asking, asked, spark, finishing) if streaming else asked
+        questions = Questions(asked, pipeline.anchor_time, pipeline.at.id)
+    results = rolled(pipeline, rows, history, questions)
+    return with_results(pipeline, source, rows, results, names, questions)
 
 
 def usable_rows(
-    pipeline: Pipeline, spark: SparkSession, name: str | Observation | None, *, streaming: bool
+    pipeline: Pipeline,
+    spark: SparkSession,
+    name: str | Observation | None,
+    *,
+    streaming: bool,
+    asked_by: Pipeline | None = None,
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the rows of the source, and those after the steps that can be used; `name` counts the others."""
+    """Return the rows of the source, and those after the steps that can be used; `name` counts the others.
+
+    `asked_by` is the pipeline whose questions they are, if they are.
+    """
     source = source_of(pipeline, spark, streaming=streaming)
     stepped = steps.applied(pipeline, source, ("steps",))
+    if asked_by is not None and pipeline.quarantine.ahead_of not in stepped.columns:
+        pipeline = _with_quarantine(pipeline, ahead_of=None)
     _require_columns(pipeline, [name for name in stepped.columns if name not in HIDDEN])
     if pipeline.source.format == kafka.FORMAT:
         stepped = stepped.drop(*kafka.unread(pipeline))
     with reported_at(pipeline, ("quarantine",)):
-        return source, quarantine.usable(quarantine.counted(stepped, pipeline, name), pipeline)
+        counted = quarantine.counted(stepped, pipeline, name)
+        return source, quarantine.usable(counted, asked_by or pipeline, asked=asked_by is not None)
 
 
-def rolled(pipeline: Pipeline, rows: DataFrame, history: DataFrame | None) -> DataFrame:
-    """Return the results of rows, without late ones."""
+def rolled(
+    pipeline: Pipeline, rows: DataFrame, history: DataFrame | None, questions: Questions | None = None
+) -> DataFrame:
+    """Return the results of rows, or those as of questions, without late ones."""
+    words = pipeline.rolling.arguments() | {"history": history}
+    if questions is not None:
+        words |= {"at": questions.df, "at_time": questions.time, "at_id": questions.id}
     try:
-        return quarantine.without_late(rolling(rows, **pipeline.rolling.arguments(), history=history), pipeline)
+        return quarantine.without_late(rolling(rows, **words), pipeline)
     except SashError as error:
         raise pipeline.mistake(_rolling_key(pipeline, error), str(error)) from error
 
 
 def with_results(
-    pipeline: Pipeline, source: DataFrame, rows: DataFrame, results: DataFrame, names: dict[str, Any]
+    pipeline: Pipeline,
+    source: DataFrame,
+    rows: DataFrame,
+    results: DataFrame,
+    names: dict[str, Any],
+    questions: Questions | None = None,
 ) -> Frames:
     """Return the DataFrames of a pipeline whose results are there: they are observed, and pass the output steps."""
     plotted = plotted_column(pipeline, results.schema)
     observations = {} if rows.isStreaming else names
     written = steps.applied(pipeline, _observed(pipeline, results, plotted, names["results"]), ("output", "steps"))
     _require_identity(pipeline, results, written)
-    return Frames(source, rows, written, plotted, observations)
+    return Frames(source, rows, written, plotted, observations, questions)
 
 
-# --- the history ----------------------------------------------------------------------------------
+# --- questions, the history -----------------------------------------------------------------------
+
+
+def _reading_questions(pipeline: Pipeline) -> Pipeline:
+    """Return the pipeline that reads the questions in place of its source."""
+    at = pipeline.at
+    assert at is not None
+    own: dict[str, Any] = {"time": pipeline.anchor_time, "id": at.id, "carry": [], "aggs": {}, "retract": None}
+    read = {"source": at, "steps": at.steps, "rolling": pipeline.rolling.model_copy(update=own)}
+    return pipeline.model_copy(update=read | {"history": None, "at": None, "origin": pipeline.origin.of("at")})
 
 
 def reading_history(pipeline: Pipeline) -> Pipeline:
     """Return the pipeline that is a batch over the history in place of its source."""
     assert pipeline.history is not None
-    past = {"source": pipeline.history, "steps": pipeline.history.steps, "history": None, "mode": "batch"}
-    return pipeline.model_copy(update=past | {"origin": pipeline.origin.of_history()})
+    past = {"source": pipeline.history, "steps": pipeline.history.steps, "mode": "batch"}
+    return pipeline.model_copy(update=past | {"history": None, "at": None, "origin": pipeline.origin.of("history")})
 
 
 def history_rows(pipeline: Pipeline, spark: SparkSession) -> DataFrame | None:
@@ -109,8 +154,11 @@ def history_rows(pipeline: Pipeline, spark: SparkSession) -> DataFrame | None:
     exported = steps.applied(past, source_of(past, spark, streaming=False), ("steps",))
     if is_export(exported):
         return exported
-    silent = past.model_copy(update={"quarantine": past.quarantine.model_copy(update={"path": None})})
-    return usable_rows(silent, spark, None, streaming=False)[1]
+    return usable_rows(_with_quarantine(past, path=None), spark, None, streaming=False)[1]
+
+
+def _with_quarantine(pipeline: Pipeline, **changed: Any) -> Pipeline:
+    return pipeline.model_copy(update={"quarantine": pipeline.quarantine.model_copy(update=changed)})
 
 
 def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Checkpoint) -> list[str]:
@@ -119,7 +167,7 @@ def require_own_checkpoint(pipeline: Pipeline, frames: Frames, checkpoint: Check
     Raise an error if the checkpoint cannot be read, or its state cannot follow the change.
     """
     spark, place = frames.rows.sparkSession, str(checkpoint.place)
-    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets)
+    _, plan = planned(frames.rows, pipeline.rolling.spec, pipeline.rolling.buckets, frames.questions)
     try:
         return require_compatible(spark, place, plan)
     except SashError as error:
@@ -268,9 +316,10 @@ def _missing_column(name: str, what: str, names: Sequence[str]) -> str:
 
 def _observed(pipeline: Pipeline, results: DataFrame, plotted: str | None, name: Any) -> DataFrame:
     """Count the results, and observe the plotted value at the latest time."""
-    when = "window_end" if pipeline.rolling.every is not None else pipeline.rolling.time
     live = F.lit(True) if "deleted" not in results.columns else ~F.col("deleted")
-    value = F.max(F.lit(None)) if plotted is None else F.max_by(column(plotted), F.when(live, column(when)))
+    value = (
+        F.max(F.lit(None)) if plotted is None else F.max_by(column(plotted), F.when(live, column(pipeline.anchor_time)))
+    )
     return results.observe(name, F.count(F.lit(1)).alias("emitted"), value.cast("double").alias("value"))
 
 
@@ -285,8 +334,9 @@ def _require_columns(pipeline: Pipeline, names: list[str]) -> None:
     columns += [(("rolling", "carry", place), name) for place, name in enumerate(rolling.carry)]
     columns += [(("rolling", "aggs", name), input) for name, agg in rolling.aggs.items() for input in agg.columns]
     columns += [(("quarantine", "ahead_of"), pipeline.quarantine.ahead_of)]
+    what = "rows" if pipeline.origin.table is None else f"rows of [{pipeline.origin.table}]"
     mistakes = [
-        Mistake(path, _missing_column(name, "rows of [history]" if pipeline.origin.history else "rows", names))
+        Mistake(path, _missing_column(name, what, names))
         for path, name in columns
         if name is not None and name not in names
     ]
@@ -310,8 +360,8 @@ def _require_identity(pipeline: Pipeline, results: DataFrame, written: DataFrame
 def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:
     """Return the key that an error of `rolling` is about; for an aggregate the one that reads or writes the column."""
     argument, column = error.argument, error.column
-    if argument == "history":
-        return ("history",)
+    if argument in _OTHER_TABLES:
+        return _OTHER_TABLES[argument]
     if argument == "aggs":
         for name, monoid in pipeline.rolling.aggs.items():
             if column in (*monoid.columns, name, *_result_columns(pipeline, name)):

@@ -26,7 +26,9 @@ DONE = "sash-backfill"  # the name of the file
 
 
 def is_due(pipeline: Pipeline, checkpoint: Checkpoint) -> bool:
-    """Return whether a backfill is to be written before the stream starts."""
+    """Return whether a backfill is to be written before the stream starts: there is none of questions."""
+    if pipeline.at is not None:
+        return False
     return pipeline.history is not None and checkpoint.last_commit() < 0 and checkpoint.note(DONE) is None
 
 

@@ -86,11 +86,16 @@ def _source_options(pipeline: Pipeline) -> dict[str, str]:
 
 
 def unread(pipeline: Pipeline) -> list[str]:
-    """Return the columns of the source's own that nothing after the steps reads, to be left behind there."""
+    """Return the columns of the source's own that nothing after the steps reads, to be left behind there.
+
+    Of questions, whose columns all come back, those stay that a step selects.
+    """
     rolling = pipeline.rolling
     read = {*rolling.keys, rolling.time, rolling.id, *rolling.carry, pipeline.quarantine.ahead_of}
     read |= {name for agg in rolling.aggs.values() for name in agg.columns}
     read |= set(re.findall(r"\w+", rolling.retract or ""))
+    if pipeline.origin.table == "at":
+        read |= {name for step in pipeline.steps for one in step.select or () for name in re.findall(r"\w+", one)}
     return [name for name in COLUMNS if name not in read]
 
 
@@ -150,7 +155,12 @@ def _options(servers: list[str] | None, options: dict[str, Any]) -> dict[str, st
 def uses_kafka(pipeline: Pipeline) -> bool:
     """Return whether a pipeline reads from Kafka or writes to it."""
     history = None if pipeline.history is None else pipeline.history.format
-    return FORMAT in (pipeline.source.format, pipeline.sink.format, history)
+    return reads_kafka(pipeline) or FORMAT in (pipeline.sink.format, history)
+
+
+def reads_kafka(pipeline: Pipeline) -> bool:
+    """Return whether events or questions come from Kafka."""
+    return FORMAT in (pipeline.source.format, None if pipeline.at is None else pipeline.at.format)
 
 
 def _mistake(pipeline: Pipeline, table: str, error: Exception) -> PipelineFileError:

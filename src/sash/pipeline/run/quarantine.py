@@ -33,6 +33,7 @@ from sash.keyed.result_columns import event_columns
 from sash.locations import local_path
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.checkpoint import Checkpoint
+from sash.pipeline.run.kafka import reads_kafka
 from sash.pipeline.run.steps import HIDDEN, MALFORMED, ORIGIN
 from sash.spark.columns import column
 from sash.spark.durable import make_directory, sync
@@ -48,7 +49,7 @@ WRITTEN = ("reason", "row")  # the columns of the files …
 PLACE = {"topic": "string", "partition": "int", "offset": "bigint"}  # … and where a record of Kafka is
 BACKFILL = -1  # the batch number of a batch run
 _REASON, _ROW = "__sash_reason", "__sash_row"
-_UNUSABLE, _LATE = "part", "late"  # how the names of files begin
+_UNUSABLE, _ASKED, _LATE = "part", "asked", "late"  # how the names of files begin: of rows, of questions, of late ones
 _MARKER = ".sash"  # a file of the driver's, by which workers see that they share the directory
 
 
@@ -95,17 +96,23 @@ def counted(df: DataFrame, pipeline: Pipeline, name: str | Observation | None) -
     return marked.observe(name, F.count(F.lit(1)).alias("rows"), *each)
 
 
-def usable(df: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Return the rows of `counted` that can be used; the others are written to the quarantine's path, if any."""
+def usable(df: DataFrame, pipeline: Pipeline, *, asked: bool = False) -> DataFrame:
+    """Return the rows of `counted` that can be used; the others are written to the quarantine's path, if any.
+
+    They are those of the pipeline's source, or those `asked` by its questions.
+    """
     own = [name for name in df.columns if name not in (*HIDDEN, _REASON)]
     if pipeline.quarantine.path is None:
         return df.filter(F.col(_REASON).isNull()).select(*[column(name) for name in own])
     require_passable(StructType([df.schema[name] for name in own]))
-    return _without(df, own, F.col(_REASON), _as_text(df, own), _Files.of(pipeline, _UNUSABLE))
+    return _without(df, own, F.col(_REASON), _as_text(df, own), _Files.of(pipeline, _ASKED if asked else _UNUSABLE))
 
 
 def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Return the results without late rows, if a revision replaces the one before it; those go to the path, if any."""
+    """Return the results without those of late rows or questions, if a revision replaces the one before it.
+
+    Those go to the path, if any.
+    """
     spec = pipeline.rolling.spec
     if spec.late == "drop" or not pipeline.keeps_latest:
         return results
@@ -176,7 +183,7 @@ class _Files:
 
     @classmethod
     def of(cls, pipeline: Pipeline, kind: str) -> _Files:
-        columns = (*WRITTEN, *PLACE) if pipeline.source.format == "kafka" else WRITTEN
+        columns = (*WRITTEN, *PLACE) if reads_kafka(pipeline) else WRITTEN
         return cls(str(root_of(pipeline)), kind, None if is_remote() else socket.gethostname(), columns)
 
     def require_shared(self) -> None:
@@ -266,6 +273,6 @@ def prepare(pipeline: Pipeline, checkpoint: Checkpoint | None) -> None:
     for directory in root.glob("batch=*"):
         number = directory.name.removeprefix("batch=")
         if number.isdigit() and int(number) > done:
-            for kind in (_UNUSABLE, _LATE):
+            for kind in (_UNUSABLE, _ASKED, _LATE):
                 for file in [*directory.glob(f"{prefix(kind, query)}-*"), *directory.glob(f".{prefix(kind, query)}-*")]:
                     file.unlink(missing_ok=True)

@@ -34,7 +34,8 @@ class Progress:
 
     `rows` counts the output of the steps, and `value` is the plotted column at the latest time of the results.
     `state_bytes` and `live_keys` cover the buckets that the last micro-batch with rows touched. `kafka_lag` is the
-    number of records in the topics of the source that are not read yet, None if the source is not Kafka.
+    number of records in the topics of the sources that are not read yet, None if no source is Kafka. `questions` counts
+    those of `[at]` after its steps, None if there is no such table.
     """
 
     batch: int
@@ -50,11 +51,16 @@ class Progress:
     live_keys: int
     value: float | None
     kafka_lag: int | None = None
+    questions: int | None = None
+    late_questions: int = 0
 
 
 @dataclass
 class Outcome:
-    """The counts of a whole run; `stopped` is whether it was stopped before its end."""
+    """The counts of a whole run; `stopped` is whether it was stopped before its end.
+
+    `questions` is None for a pipeline without `[at]`.
+    """
 
     rows_in: int = 0
     emitted: int = 0
@@ -64,6 +70,8 @@ class Outcome:
     batches: int = 0
     seconds: float = 0.0
     stopped: bool = False
+    questions: int | None = None
+    late_questions: int = 0
 
     def add(self, progress: Progress) -> None:
         """Add the counts of a micro-batch."""
@@ -73,6 +81,9 @@ class Outcome:
         self.revised += progress.revised
         self.quarantined += progress.quarantined
         self.batches += 1
+        self.late_questions += progress.late_questions
+        if progress.questions is not None:
+            self.questions = (self.questions or 0) + progress.questions
 
 
 def run(
@@ -196,6 +207,7 @@ class _Run:
     def _progress(self, report: dict[str, Any]) -> Progress:
         counts, observed = of_batch(report), report.get("observedMetrics", {})
         rows_in, results = observed.get("quarantine") or {}, observed.get("results") or {}
+        asked = observed.get("questions") or {}
         rows, seconds = int(rows_in.get("rows") or 0), counts["seconds"]
         if counts["records"]:
             self._state = counts["state_bytes"], counts["live_keys"]
@@ -209,11 +221,13 @@ class _Run:
             late=counts["late"],
             revised=counts["revised"],
             emitted=counts["emitted"],
-            quarantined=_quarantined(rows_in),
+            quarantined=_quarantined(rows_in) + _quarantined(asked),
             state_bytes=self._state[0],
             live_keys=self._state[1],
             value=results.get("value"),
             kafka_lag=counts["kafka_lag"],
+            questions=None if self.pipeline.at is None else int(asked.get("rows") or 0),
+            late_questions=counts["late_questions"],
         )
 
     def _add(self, progress: Progress) -> None:
@@ -290,6 +304,7 @@ class _Work(threading.Thread):
 
 def _of_batch(frames: Frames, seconds: float) -> Progress:
     rows_in, results = frames.observations["quarantine"].get, frames.observations["results"].get
+    asked = {} if frames.questions is None else frames.observations["questions"].get
     rows = int(rows_in["rows"])
     return Progress(
         batch=0,
@@ -300,10 +315,11 @@ def _of_batch(frames: Frames, seconds: float) -> Progress:
         late=0,
         revised=0,
         emitted=int(results["emitted"]),
-        quarantined=_quarantined(rows_in),
+        quarantined=_quarantined(rows_in) + _quarantined(asked),
         state_bytes=0,
         live_keys=0,
         value=results["value"],
+        questions=None if frames.questions is None else int(asked["rows"]),
     )
 
 

@@ -11,30 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sash.errors import ArgumentError, KindError, shown
-from sash.keyed.questions import require_askable
-from sash.keyed.spec import Spec, require_name
+from sash.keyed.spec import Spec
 from sash.spark.batch.question_chunks import answers_of_questions
 from sash.spark.batch.question_columns import Layout
 from sash.spark.batch.rolling import usable
 from sash.spark.columns import column
 from sash.spark.retractions import with_mark, without_deleted
-
-
-def require_questions(at: Any, at_time: Any, at_id: Any, df: DataFrame, every: Any) -> None:
-    """Raise unless there are no questions, or some that can be asked about `df`: both are batches, or both streams."""
-    require_askable(at, at_time, every)
-    if at_id is not None:
-        if at is None:
-            raise ArgumentError(f"at_id must be passed with at=, got {shown(at_id)}.", argument="at_id")
-        require_name(at_id, "at_id")
-    if at is None:
-        return
-    if not isinstance(at, DataFrame):
-        raise KindError(f"at must be a Spark DataFrame, as df is, got {shown(at)}.", argument="at")
-    if at.isStreaming != df.isStreaming:
-        wanted, got = ("batch", "streaming") if at.isStreaming else ("streaming", "batch")
-        raise ArgumentError(f"at must be a {wanted} DataFrame, as df is, got a {got} one.", argument="at")
 
 
 def answer_batch(df: DataFrame, at: DataFrame, at_time: str | None, spec: Spec) -> DataFrame:

@@ -15,10 +15,11 @@ def metrics(query: "StreamingQuery") -> list[dict[str, Any]]:
     """Return a dict for each recent micro-batch of a query with a rolling aggregation, the newest last.
 
     It has `batch`, `seconds`, `rows_per_second` and `watermark`, and the counters of the operator: rows in, bad, late,
-    emitted, revised, deleted; hits, catch-ups and rebuilds of buckets in memory; bytes of state written and read; and
-    the keys, rows, records and bytes in the buckets that the micro-batch touched. Counters are at least once: Spark
-    adds what a repeated task has counted. If a source is Kafka, `kafka_lag` is the number of records in its topics that
-    the query has not read, and `kafka_lag_by_partition` the same by "topic-partition"; otherwise None and empty.
+    emitted, revised, deleted; questions, and those that were late or repeated; hits, catch-ups and rebuilds of buckets
+    in memory; bytes of state written and read; and the keys, rows, records and bytes in the buckets that the micro-
+    batch touched. Counters are at least once: Spark adds what a repeated task has counted. If a source is Kafka,
+    `kafka_lag` is the number of records in its topics that the query has not read, and `kafka_lag_by_partition` the
+    same by "topic-partition"; otherwise None and empty.
     """
     if not hasattr(query, "recentProgress"):
         raise KindError(

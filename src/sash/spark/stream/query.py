@@ -26,6 +26,7 @@ from sash.spark.stream.questions import Questions
 from sash.spark.stream.upstream import description_of, digest_of, is_stateful
 
 OBSERVED = "sash_"  # prefix of the observed metrics that hold the operators' counters
+ASKING = f"{OBSERVED}asking_"  # of those that have questions
 BUCKETS = 8
 
 
@@ -68,7 +69,8 @@ def roll_stream(
         timeMode="EventTime",
         initialState=None if history is None else initial_state_of(history, df.schema, spec, plan),
     )
-    observed = stateful.observe(OBSERVED + plan.operator, F.collect_list("counts").alias("counts"))
+    kind = OBSERVED if questions is None else ASKING
+    observed = stateful.observe(kind + plan.operator, F.collect_list("counts").alias("counts"))
     results = observed.select("data").mapInArrow(unpacking, output)
     return results.drop(MARK) if MARK in result.names else results
 

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from sash.spark.stream.metrics import of_batch
+from sash.spark.stream.query import ASKING
 
 # What grows with each micro-batch, and what it means.
 COUNTERS = {
@@ -26,10 +27,13 @@ COUNTERS = {
     "bad_ids": "rows without an id",
     "repeated": "events that came again",
     "unmatched": "deletes that matched no row",
+    "questions": "questions that reached the aggregation",
+    "late_questions": "questions that were too late",
+    "repeated_questions": "questions that came again",
     "emitted": "results",
     "revised": "results that replace an earlier one",
     "deleted": "results that were withdrawn",
-    "quarantined": "rows that a pipeline put aside",
+    "quarantined": "rows and questions that a pipeline put aside",
     "overflows": "results that are null because they do not fit their type",
     "failures": "results that are null because code of a monoid raised",
     "hits": "buckets that were in memory",
@@ -47,12 +51,15 @@ GAUGES = {
     "batch_seconds": "time that the last micro-batch took",
     "rows_per_second": "rows in the last micro-batch, by its time",
     "watermark_lag_seconds": "how far the watermark is behind the clock",
+    "seconds_since_rows": "time without rows, up to the last report",
+    "seconds_since_questions": "time without questions, 0 if the query has none to answer",
     "kafka_lag_records": "records of Kafka that are not read yet",
     "live_keys": "keys in the buckets that the last micro-batch with rows touched",
     "live_rows": "rows or panes in them",
     "records": "records of their state",
     "state_bytes": "bytes of their state",
 }
+_WAITS = {"seconds_since_rows": "rows_in", "seconds_since_questions": "questions"}
 _STATE = ("live_keys", "live_rows", "records", "state_bytes")
 _NO_WATERMARK = "1970-01-01"
 
@@ -64,17 +71,24 @@ class Totals:
     counters: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     gauges: dict[str, float] = field(default_factory=lambda: dict.fromkeys(GAUGES, 0))
     _seen: tuple[int, str] = (-1, "")
+    _last: dict[str, datetime] = field(default_factory=dict)  # when rows and questions came, by the name of the gauge
+    _asks: bool = False  # whether the query has questions
 
     def add(self, progress: Mapping[str, Any]) -> None:
-        """Count a report of Spark, once; those that Spark makes while a query is idle only move the watermark's lag."""
+        """Count a report of Spark, once; those that Spark makes while a query is idle only tell how long it waits."""
         self._lag(progress)
         mark = int(progress["batchId"]), str(progress["timestamp"])
-        if mark <= self._seen or "addBatch" not in progress.get("durationMs", {}):
+        if mark <= self._seen:
+            return
+        if "addBatch" not in progress.get("durationMs", {}):
+            self.wait(mark[1], {})
             return
         self._seen = mark
-        found = of_batch(dict(progress))
-        aside = progress.get("observedMetrics", {}).get("quarantine") or {}
-        found["quarantined"] = sum(int(value or 0) for name, value in aside.items() if name != "rows")
+        found, observed = of_batch(dict(progress)), progress.get("observedMetrics", {})
+        self._asks = self._asks or any(name.startswith(ASKING) for name in observed)
+        self.wait(mark[1], found)
+        aside = [observed.get(name) or {} for name in ("quarantine", "questions")]
+        found["quarantined"] = sum(int(value or 0) for one in aside for name, value in one.items() if name != "rows")
         found |= {"batches": 1, "busy_seconds": found["seconds"]}
         for name in COUNTERS:
             self.counters[name] += found.get(name, 0)
@@ -88,6 +102,15 @@ class Totals:
         if text and not text.startswith(_NO_WATERMARK):
             at = datetime.fromisoformat(text.replace("Z", "+00:00"))
             self.gauges["watermark_lag_seconds"] = time.time() - at.timestamp()
+
+    def wait(self, timestamp: str, found: Mapping[str, Any]) -> None:
+        """Measure how long nothing has come, by the clock of Spark's reports; `found` are the counts of this one."""
+        now = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+        for name, counter in _WAITS.items():
+            if found.get(counter) or name not in self._last:
+                self._last[name] = now
+            if counter != "questions" or self._asks:
+                self.gauges[name] = max((now - self._last[name]).total_seconds(), 0.0)
 
 
 class MetricsListener(StreamingQueryListener):
@@ -125,7 +148,11 @@ class MetricsListener(StreamingQueryListener):
             self._on_batch(name, totals)
 
     def onQueryIdle(self, event: Any) -> None:
-        """Do nothing: an idle query has nothing to count."""
+        """Measure how long a query waits; it has nothing to count."""
+        with self._lock:
+            totals = self._totals.get(self._names.get(str(event.id), str(event.id)))
+            if totals is not None:
+                totals.wait(event.timestamp, {})
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Keep the totals: a query that is started again goes on with them."""
