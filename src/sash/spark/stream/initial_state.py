@@ -19,11 +19,12 @@ from pyspark.sql import types as spark
 from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.emit import LOWEST
+from sash.spark.stream import frame_of_reference
 from sash.spark.stream.bucket import since
 from sash.spark.stream.bucket_ids import labels
 from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log
-from sash.spark.stream.packing import by_bucket, chunks, readable_rows, rows_in
+from sash.spark.stream.packing import by_bucket, chunks, readable_rows
 from sash.spark.stream.plan import Plan, process_plan
 from sash.spark.stream.row_order import in_order
 from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
@@ -142,7 +143,7 @@ def history_schema(plan: Plan) -> pa.Schema:
 
 
 def _packed(plan: Plan, rows: pa.Table) -> pa.RecordBatch:
-    packed = list(by_bucket(plan, rows))
+    packed = list(by_bucket(plan, rows, frame_of_reference.to_bytes))
     columns = [
         pa.array([labels(plan.buckets)[bucket] for bucket, _ in packed], pa.int32()),
         pa.nulls(len(packed), pa.int64()),
@@ -177,7 +178,8 @@ def initial_state(plan: Plan, delay_ms: int, packed: pa.Table) -> pa.Table:
     else:
         seam = Seam.exported(plan, exported)
         schema = StoredDefinition.from_plain(json.loads(exported)["definition"]).record
-    rows = rows_in(schema, [data.as_buffer() for data in pc.drop_null(packed.column("data"))])
+    data = (value.as_buffer() for value in pc.drop_null(packed.column("data")))
+    rows = pa.Table.from_batches([frame_of_reference.from_bytes(part, schema) for part in data], schema=schema)
     if exported is None:
         rows = _needed(plan, seam, rows)
     written = _written(plan, seam, rows)

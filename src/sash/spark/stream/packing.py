@@ -4,8 +4,8 @@ A packed row is a bucket and an Arrow batch, so a micro-batch passes the shuffle
 has. Rows that are combined into panes are combined before the shuffle.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -139,7 +139,14 @@ def _markers(table: pa.Table, time: str, ticks: NDArray[np.int64]) -> NDArray[np
     return markers
 
 
-def by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
+def _serialized(batch: pa.RecordBatch) -> bytes:
+    data: bytes = batch.serialize().to_pybytes()
+    return data
+
+
+def by_bucket(
+    plan: Plan, table: pa.Table, to_bytes: Callable[[pa.RecordBatch], bytes] = _serialized
+) -> Iterator[tuple[int, bytes]]:
     """Yield the number of each bucket that rows belong to, and its rows as bytes."""
     if not table.num_rows:
         return
@@ -149,13 +156,13 @@ def by_bucket(plan: Plan, table: pa.Table) -> Iterator[tuple[int, bytes]]:
     ends = np.flatnonzero(np.diff(buckets[order], append=-1)) + 1
     start = 0
     for end in ends.tolist():
-        yield int(buckets[order[start]]), rows.slice(start, end - start).serialize().to_pybytes()
+        yield int(buckets[order[start]]), to_bytes(rows.slice(start, end - start))
         start = end
 
 
 def unpack_rows(plan: Plan, packed: list[bytes]) -> pa.Table:
     """Return the rows of a bucket from their packed bytes."""
-    return rows_in(plan.packed, packed)
+    return _rows_in(plan.packed, packed)
 
 
 def unpack_step(plan: Plan, packed: list[tuple[bool, bytes]]) -> Arrived:
@@ -163,11 +170,10 @@ def unpack_step(plan: Plan, packed: list[tuple[bool, bytes]]) -> Arrived:
     rows = unpack_rows(plan, [data for asked, data in packed if not asked])
     if plan.asking is None:
         return Arrived(rows)
-    return Arrived(rows, rows_in(plan.asking.schema, [data for asked, data in packed if asked]))
+    return Arrived(rows, _rows_in(plan.asking.schema, [data for asked, data in packed if asked]))
 
 
-def rows_in(schema: pa.Schema, packed: list[Any]) -> pa.Table:
-    """Return the rows in packed bytes or buffers, which have the columns of a schema."""
+def _rows_in(schema: pa.Schema, packed: list[bytes]) -> pa.Table:
     batches = [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in packed if data]
     return pa.Table.from_batches(batches, schema=schema)
 

@@ -12,6 +12,8 @@ from sash.inputs import arrow
 
 Hashes = NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads the places in a list over all bits
+_EIGHT_BYTES = {pa.int64(), pa.uint64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")}
+_AT_ONCE = 1 << 14  # rows
 _WORDS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
@@ -39,7 +41,22 @@ def row_hashes(table: pa.Table) -> Hashes:
     """Return a hash of each row, the same in every process."""
     if not table.num_columns:
         return np.zeros(table.num_rows, dtype=np.uint64)
-    return _hashes([_whole(column) for column in table.columns], table.num_rows)
+    columns = [_whole(column) for column in table.columns]
+    if all(column.type in _EIGHT_BYTES and not column.null_count for column in columns):
+        return _word_hashes([np.asarray(column.view(pa.uint64())) for column in columns], table.num_rows)
+    return _hashes(columns, table.num_rows)
+
+
+def _word_hashes(columns: list[NDArray[np.uint64]], rows: int) -> Hashes:
+    """Return a hash of each row of words without nulls, some of them at a time: they stay in the processor's cache."""
+    hashes = np.zeros(rows, dtype=np.uint64)
+    for start in range(0, rows, _AT_ONCE):
+        part = hashes[start : start + _AT_ONCE]
+        for column in columns:
+            part ^= column[start : start + _AT_ONCE]
+            part *= _ODD
+            part ^= part >> np.uint64(32)
+    return hashes
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
