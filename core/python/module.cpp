@@ -15,7 +15,7 @@ using namespace sash;
 namespace sash {
 void bind_keyed(nb::module_& m);  // python/keyed_module.cpp
 void bind_event(nb::module_& m);  // python/event_module.cpp
-}
+}  // namespace sash
 
 namespace {
 
