@@ -21,12 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 from sash.keyed.spec import Spec
 from sash.spark import session
 from sash.spark.stream.query import roll_stream
+from sash.spark.stream.questions import Questions
 from support import spark_streams as streams
 from support.spark_streams import COMMUTATIVE, MINUTE, ORDERED, START, Case, Row
 
 FINAL = Case(COMMUTATIVE | ORDERED, words={"emit": "final", "carry": ("row",)})
 NAMED = Case(COMMUTATIVE | ORDERED, words={"emit": "final", "id": "i", "retract": "op = 'delete'"})
 UPDATE = Case(COMMUTATIVE | ORDERED, words={"emit": "update", "id": "i", "retract": "gone"})
+ASKED = {
+    emit: Case(UPDATE.folds, words=UPDATE.words | {"emit": emit, "lateness": "1 day"}) for emit in ("final", "update")
+}
+QUESTIONS = pa.schema({"q": pa.timestamp("us", "UTC"), "k.ey": pa.string(), "name": pa.int64()})
 WIDER = Case(COMMUTATIVE | ORDERED, {"30m": 30 * MINUTE}, words=UPDATE.words)
 Probe = Callable[[str, Any, dict[str, int]], None]
 
@@ -118,6 +123,10 @@ class Query:
         (folder / "out").mkdir(parents=True, exist_ok=True)
         plan.setdefault("probe", journal_of(folder))
         rows = streams.read(spark, folder / "in")
+        if (folder / "asked").exists():
+            files = spark.readStream.schema("q timestamp, `k.ey` string, name long").option("maxFilesPerTrigger", 1)
+            asked = files.parquet(str(folder / "asked")).withWatermark("q", "2 minutes")
+            plan["questions"] = Questions(asked, "q", "name")
         self.results = streams.as_text("result", roll_stream(rows, Spec.of(**case.arguments), buckets, **plan))
 
     def failing_once(self) -> "Query":
@@ -177,6 +186,32 @@ def killed_workers(spark: SparkSession, folder: Path) -> dict[str, Any]:
     return {"failures": Query(spark, folder, FINAL, probe=journal_of(folder, killer(folder, 2))).go_on()}
 
 
+def asked(emit: str) -> Callable[[SparkSession, Path], dict[str, Any]]:
+    """Questions beside the events: workers are killed, and what comes behind the operator fails."""
+
+    def scenario(spark: SparkSession, folder: Path) -> dict[str, Any]:
+        batches = streams.stream(17, 80, 4, ties=True)
+        for at, rows in enumerate(questions_of(batches)):
+            streams.write_table(folder / "asked", at, pa.Table.from_pylist(rows, schema=QUESTIONS))
+        end = [dict.fromkeys(QUESTIONS.names) | {"q": streams.END}]
+        streams.write_table(folder / "asked", 900, pa.Table.from_pylist(end, schema=QUESTIONS))
+        begun(folder, batches)
+        probe = journal_of(folder, few_records, killer(folder, 2))
+        return {"failures": Query(spark, folder, ASKED[emit], probe=probe, protected=1).go_on((1, 2))}
+
+    return scenario
+
+
+def questions_of(batches: list[list[Row]]) -> list[list[Row]]:
+    """Questions for each micro-batch: about times of its rows, of those before, and of those to come."""
+    times = sorted(row["t"] for batch in batches for row in batch)
+    keys = [None, "a", "b", "é", "nobody"]
+    return [
+        [{"q": times[(17 * at + 7 * n) % len(times)] + n, "k.ey": keys[n % 5], "name": 100 * at + n} for n in range(10)]
+        for at in range(len(batches))
+    ]
+
+
 def ahead(spark: SparkSession, folder: Path) -> dict[str, Any]:
     """What comes behind the operator fails, after data and after a timer: the cache is ahead of the state."""
     batches = streams.stream(12, 100, 5, ties=True)
@@ -234,6 +269,8 @@ def newer_format(spark: SparkSession, folder: Path) -> dict[str, Any]:
 
 ALONE = {
     "killed_workers": killed_workers,
+    "asked_final": asked("final"),
+    "asked_update": asked("update"),
     "ahead": ahead,
     "caught_up": behind(1, True),
     "merged_away": behind(2, True),

@@ -97,10 +97,16 @@ def write(folder: Path, batches: Sequence[Sequence[Row]], first: int = 0) -> Non
     """Write a file for each batch, in an order that Spark keeps."""
     folder.mkdir(parents=True, exist_ok=True)
     for at, batch in enumerate(batches, first):
-        hidden, path = folder / f".{at:03}", folder / f"{at:03}.parquet"
-        pq.write_table(pa.Table.from_pylist(list(batch), schema=SCHEMA), hidden)
-        os.utime(hidden, (1_000_000_000 + at, 1_000_000_000 + at))
-        hidden.rename(path)
+        write_table(folder, at, pa.Table.from_pylist(list(batch), schema=SCHEMA))
+
+
+def write_table(folder: Path, at: int, table: pa.Table) -> None:
+    """Write the file of one micro-batch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden, path = folder / f".{at:03}", folder / f"{at:03}.parquet"
+    pq.write_table(table, hidden)
+    os.utime(hidden, (1_000_000_000 + at, 1_000_000_000 + at))
+    hidden.rename(path)
 
 
 def write_end(folder: Path) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from oracles.keyed import folded
 from support import fault_program as program
 from support import spark_streams as streams
 from support.fault_program import journal_in
-from support.spark_streams import Case, assert_same, latest
+from support.spark_streams import Case, Row, assert_same, latest
 
 TESTS = Path(__file__).resolve().parents[2]
 SOURCE = TESTS.parent / "src"
@@ -101,6 +102,32 @@ def test_a_worker_killed_between_state_writes(alone):
     assert said(folder)["failures"] == len(list(folder.glob("killed-*"))) == 2
     assert len({line["worker"] for line in journal_in(folder)}) == 3
     check(folder, program.FINAL)
+
+
+@pytest.mark.parametrize("emit", ["final", "update"])
+def test_questions_beside_the_events(alone, emit):
+    """Each is answered by all that was accepted, once, or revised until it is, whatever was killed."""
+    folder = alone / f"asked_{emit}"
+    assert len(list(folder.glob("killed-*"))) == len(list(folder.glob("failed-*"))) == 2
+    assert total(folder, "rebuilds") and total(folder, "merges")
+    batches = program.batches_in(folder)
+    wanted = [answer(question, batches) for part in program.questions_of(batches) for question in part]
+    rows = program.results_in(folder)
+    assert_same(latest(rows, "name") if emit == "update" else rows, wanted)
+
+
+def answer(question: Row, batches: list[list[Row]]) -> Row:
+    """By brute force: nothing is late, and what was deleted is gone."""
+    rows = [row for batch in batches for row in batch]
+    gone = {row["i"] for row in rows if row["gone"]}
+    mine = [row for row in rows if row["k.ey"] == question["k.ey"] and row["i"] not in gone]
+    found = dict(question)
+    for name, size in streams.SIZES.items():
+        inside = [row for row in mine if question["q"] - size < row["t"] <= question["q"]]
+        inside.sort(key=lambda row: (row["t"], row["i"]))
+        for agg, fold in program.UPDATE.folds.items():
+            found[f"{agg}_{name}"] = folded(fold, inside)
+    return found
 
 
 def test_a_cache_ahead_of_the_state(alone):
