@@ -260,6 +260,13 @@ INTS = pa.schema({"k": pa.string(), "t": pa.int64(), "x": pa.int64()})
 ZONED = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.float64()})
 
 
+class Stranger:
+    """A value of no known type, whose name is the same in every process."""
+
+    def __repr__(self) -> str:
+        return "Stranger()"
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -275,7 +282,7 @@ ZONED = pa.schema({"k": pa.string(), "t": pa.timestamp("us", "UTC"), "x": pa.flo
         {"k": "a\ud800", "t": 1, "x": 1.0},
         {"k": "a", "t": 1, "x": pd.NA},
         {"k": "a", "t": 1, "x": 2**70},
-        {"k": "a", "t": 1, "x": object()},
+        {"k": "a", "t": 1, "x": Stranger()},
         {"k": "a", "t": START, "x": 1.0},
     ],
     ids=repr,
