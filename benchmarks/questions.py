@@ -121,8 +121,9 @@ SQL = {"n": "count(x)", "total": "sum(x)", "top": "max(x)"}
 INSIDE = {window: f"t > q - INTERVAL '{size}'" for window, size in WINDOWS.items()}
 
 # All events of a question's largest window, then one group for each question.
+_FILTERED = ", ".join(f"({sql} FILTER ({INSIDE[w]}))::BIGINT AS {agg}_{w}" for agg, sql in SQL.items() for w in WINDOWS)
 RANGE_JOIN = f"""
-    SELECT asked.row, {", ".join(f"({sql} FILTER ({INSIDE[w]}))::BIGINT AS {agg}_{w}" for agg, sql in SQL.items() for w in WINDOWS)}
+    SELECT asked.row, {_FILTERED}
     FROM asked LEFT JOIN events ON asked.k = events.k AND t <= q AND t > q - INTERVAL '24 HOURS' GROUP BY ALL"""
 
 
@@ -136,7 +137,8 @@ def _windows(aggs: list[str], keys: str = "events") -> str:
     columns = ", ".join(f"{SQL[agg]} {_over(w)} AS {agg}_{w}" for agg in aggs for w in WINDOWS)
     return f"""
         SELECT * EXCLUDE (k, t, x) FROM (SELECT row, k, t, x, {columns} FROM (
-            SELECT NULL AS row, k, t, x FROM {keys} UNION ALL SELECT row, k, q, NULL FROM asked)) WHERE row IS NOT NULL"""
+            SELECT NULL AS row, k, t, x FROM {keys} UNION ALL SELECT row, k, q, NULL FROM asked))
+        WHERE row IS NOT NULL"""
 
 
 # Questions go among the events as rows without a value.
