@@ -15,6 +15,7 @@ from benchmarks import (
     spark_first,
     spark_history,
     spark_late,
+    spark_questions,
     spark_stages,
     spark_streaming,
     spark_trigger,
@@ -32,6 +33,7 @@ _PARTS = {
     "change": spark_change.claims,
     "history": spark_history.claims,
     "asked": spark_asked.claims,
+    "questions": spark_questions.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 
