@@ -86,7 +86,7 @@ watermark = "30 seconds"
 time = "label_at"
 id = "label"
 [[at.steps]]
-select = ["*", "kafka_offset + 1 AS place", "kafka_partition"]
+select = ["card", "label_at", "label", "kafka_offset + 1 AS place", "kafka_partition"]
 [quarantine]
 path = "asked-quarantine"
 [rolling]

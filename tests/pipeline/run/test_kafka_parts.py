@@ -105,6 +105,10 @@ def test_output_steps_shape_results(spark, tmp_path):
             'select = ["card", "n_5m"]',
             "output.steps: must keep the column 'window_end', which a sink in the format kafka",
         ),
+        (
+            'select = ["*", "card"]',
+            "output.steps[0].select: must give each column a name of its own, but two are called 'card'.",
+        ),
         ('select = ["* except (deleted)"]', "output.steps: must keep the column 'deleted'"),
         ('where = "nosuch > 1"', "output.steps[0].where: A column, variable, or function parameter with name `nosuch`"),
     ],

@@ -317,13 +317,12 @@ def test_a_stream_that_is_stopped_resumes_where_it_was(spark, tmp_path):
 def test_only_micro_batches_are_reported(tmp_path):
     """An idle stream reports every ten seconds under the number of the next micro-batch, which is ignored."""
     waits, works = {"triggerExecution": 0, "latestOffset": 0}, {"triggerExecution": 500, "addBatch": 400}
-    happened = [(7, "00:00:00", works), (8, "00:00:10", waits), (8, "00:00:20", waits), (8, "00:00:25", works)]
-    reports = [
-        SimpleNamespace(
-            batchId=batch, timestamp=at, json=json.dumps({"batchId": batch, "timestamp": at, "durationMs": ms})
-        )
+    happened = [(7, 0, works), (8, 10, waits), (8, 20, waits), (8, 25, works)]
+    plain = [
+        {"batchId": batch, "timestamp": f"2026-01-01T00:00:{at:02}.000Z", "durationMs": ms}
         for batch, at, ms in happened
     ]
+    reports = [SimpleNamespace(**report, json=json.dumps(report)) for report in plain]
     seen = []
     current = run_module._Run(pipeline(PAYMENTS, tmp_path), None, seen.append, threading.Event())
     for count in range(1, len(reports) + 1):

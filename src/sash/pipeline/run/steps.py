@@ -3,11 +3,13 @@
 Some columns are not the user's: no step sees them, and every step keeps them.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from sash.errors import ArgumentError, shown
 from sash.pipeline.config.model import Step
 from sash.pipeline.config.read import Pipeline
 from sash.pipeline.run.error_text import reported_at
@@ -51,8 +53,18 @@ def _filtered(df: DataFrame, where: str, passing: Column | None) -> DataFrame:
 
 def _selected(df: DataFrame, expressions: Sequence[str]) -> DataFrame:
     hidden = [name for name in HIDDEN if name in df.columns]
+    visible = df.drop(*hidden).selectExpr(*expressions)  # first, as above
+    _require_different(visible.columns)
     if not hidden:
-        return df.selectExpr(*expressions)
-    df.drop(*hidden).selectExpr(*expressions)  # as above
+        return visible
     chosen = df.selectExpr(*expressions)
     return df.selectExpr(*expressions, *[name for name in hidden if name not in chosen.columns])
+
+
+def _require_different(names: Sequence[str]) -> None:
+    """Raise an error for two columns of one name, which nothing after the step could tell apart."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ArgumentError(
+            f"must give each column a name of its own, but two are called {shown(twice)}.", column=twice
+        )
