@@ -150,7 +150,7 @@ VERIFIED = Verification("s3://bucket/checkpoint", "abc", 7, TIME, 4, 5, 6_000, 0
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the functions of `sash.spark` return instead of reading a checkpoint."""
-    monkeypatch.setattr(checkpoint, "_opened", lambda path, traceback, brief=True: (path, SimpleNamespace()))
+    monkeypatch.setattr(checkpoint, "opened", lambda path, traceback, brief=True: (path, SimpleNamespace()))
 
     def answer(name: str, returned: Any) -> None:
         def called(*_: Any, **__: Any) -> Any:
@@ -224,3 +224,38 @@ def test_help_teaches_by_example(name):
     assert told.exit_code == 0
     assert f"sash checkpoint {name}" in told.output.split("Examples")[1]
     assert "Exit codes: 0" in " ".join(told.output.split())
+
+
+# --- query ----------------------------------------------------------------------------------------
+
+
+def ask(*words: str) -> Any:
+    return CliRunner().invoke(app, ["query", *words], terminal_width=200)
+
+
+def test_query_prints_the_results_of_keys(here):
+    """The same by file and by directory, as a table and as JSON; a key that nobody has seen has none."""
+    listed = ask("pipeline.toml", "--key", "card=nobody", "--key", '{"card": null}', "--json")
+    assert listed.exit_code == 0, listed.output
+    found = json.loads(listed.stdout)
+    assert found["rows"] == [{"card": card, "total_5m": None, "total_20m": None} for card in ("nobody", None)]
+    cards = sash.spark.inspect("out/checkpoint", rows=True)["card"].unique().to_pylist()[:2]
+    rows = json.loads(ask("out/checkpoint", *(f"--key=card={card}" for card in cards), "--json").stdout)["rows"]
+    assert [row["card"] for row in rows] == cards and all(row["total_20m"] > 0 for row in rows)
+    shown = ask("pipeline.toml", f"--key=card={cards[0]}")
+    assert shown.exit_code == 0, shown.output
+    assert f"as of micro-batch {found['batch']}, watermark 20" in shown.output
+    assert [word for word in ("card", "total_5m", "total_20m", cards[0]) if word not in shown.output] == []
+
+
+def test_mistakes_in_a_query(here):
+    for words, sentence in (
+        (["--key", "card"], "key must be COLUMN=VALUE, several with commas, or a JSON object, got 'card'."),
+        (["--key", "shop=a"], "key must have the columns card, got {'shop': 'a'}."),
+        (["--at", "yesterday"], "at must be a time such as 2026-01-01T10:00, got 'yesterday'."),
+        (["--at", "2020-01-01"], "at must be 20"),
+        (["--start", "2026-01-01"], "start and stop must be passed together and without at"),
+    ):
+        refused = ask("out/checkpoint", *words)
+        assert refused.exit_code == 2, refused.output
+        assert sentence in refused.output and "Traceback" not in refused.output

@@ -12,6 +12,7 @@ from sash.cli.doctor import doctor
 from sash.cli.exit_codes import guarded
 from sash.cli.figures import bench, figures
 from sash.cli.new import new
+from sash.cli.query import query
 from sash.cli.run import run
 
 _EXAMPLES = """
@@ -22,6 +23,8 @@ _EXAMPLES = """
 * `sash new && sash run`: write a pipeline file and run it
 
 * `sash check pipeline.toml`: validate a pipeline file without running it
+
+* `sash query pipeline.toml --key card=a`: the results of a key, from the checkpoint of a pipeline
 
 * `sash checkpoint show pipeline.toml`: look into the checkpoint of a pipeline
 
@@ -57,6 +60,10 @@ def sash(
 for command, examples in (
     (run, "`sash run pipeline.toml`  ·  `sash run --once`  ·  `sash run --mode batch --set sink.path=out/backfill`"),
     (check, "`sash check`  ·  `sash check pipeline.toml --rows-per-second 5000 --keys 100000`"),
+    (
+        query,
+        "`sash query pipeline.toml --key card=a`  ·  `sash query out/checkpoint --key card=a --at 2026-01-01T10:00`",
+    ),
     (new, "`sash new`  ·  `sash new payments.toml`"),
     (demo, "`sash demo`  ·  `sash demo --seconds 20 --out demo`  ·  `sash demo --fresh --seed 8`"),
     (doctor, "`sash doctor`  ·  `sash doctor --json`"),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,32 +11,18 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from sash.cli.environment import ready
 from sash.cli.exit_codes import FAILED
+from sash.cli.open_checkpoint import Batch, Json, Operator, Place, opened
 from sash.cli.options import Traceback
-from sash.errors import ArgumentError, shown
+from sash.errors import shown
 from sash.formatting import size
-from sash.locations import location
-from sash.pipeline.config.read import read
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sash.spark.stream.description import DescribedDefinition, Description
     from sash.spark.stream.verification import Verification
 
 _LISTED = 30  # findings that are printed
 _FIRST = ("keys", "time", "windows")  # arguments that are printed in lines of their own
-
-Place = Annotated[
-    str,
-    typer.Argument(metavar="PATH", help="Directory or URI of a checkpoint, or a pipeline file that has one."),
-]
-Batch = Annotated[
-    int | None, typer.Option(help="Number of a committed micro-batch. [default: the newest]", min=0, show_default=False)
-]
-Operator = Annotated[int, typer.Option(help="Number of the stateful operator, if the query has several.", min=0)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def show(
@@ -48,7 +33,7 @@ def show(
     Nothing in the checkpoint is changed, and the stream may run meanwhile: everything is as of one committed
     micro-batch. Exit codes: 0 done, 1 the checkpoint cannot be read, 2 mistake in the arguments.
     """
-    checkpoint, spark = _opened(path, traceback)
+    checkpoint, spark = opened(path, traceback)
     from sash.spark import describe_checkpoint
 
     found = describe_checkpoint(checkpoint, batch=batch, operator=operator, spark=spark)
@@ -71,7 +56,7 @@ def verify(
     should. Nothing is changed, and the stream may run meanwhile. Exit codes: 0 sound, 1 damaged, 2 mistake in the
     arguments.
     """
-    checkpoint, spark = _opened(path, traceback)
+    checkpoint, spark = opened(path, traceback)
     from sash.spark import verify_checkpoint
 
     found = verify_checkpoint(checkpoint, batch=batch, operator=operator, spark=spark)
@@ -95,31 +80,11 @@ def export(
     a stream with slide boundaries are panes where it combines them. Nothing in the checkpoint is changed, and the
     stream may run meanwhile. Exit codes: 0 done, 1 the state cannot be exported, 2 mistake in the arguments.
     """
-    checkpoint, spark = _opened(path, traceback, brief=False)
+    checkpoint, spark = opened(path, traceback, brief=False)
     from sash.spark import export_checkpoint
 
     written = export_checkpoint(checkpoint, out, batch=batch, operator=operator, spark=spark)
     typer.echo(f"Wrote {written.rows:,} rows of micro-batch {written.batch} to {written.path}.")
-
-
-def _opened(path: str, traceback: bool, *, brief: bool = True) -> "tuple[str, SparkSession]":
-    """Return the checkpoint that a path names, and a session to read it."""
-    ready()
-    from sash.pipeline.run.spark_session import session_of, session_without_pipeline
-
-    place = location(path, "path")
-    if place.local is not None and not place.local.exists():
-        raise ArgumentError(
-            f"path must be the directory of a checkpoint, or a pipeline file, got {shown(path)}, which does not exist.",
-            argument="path",
-        )
-    if place.local is None or place.local.is_dir():
-        return str(place), session_without_pipeline(quiet=not traceback, brief=brief)
-    pipeline = read(place.local if path.startswith("file:") else Path(path))
-    if pipeline.checkpoint is None:
-        raise pipeline.mistake(("checkpoint",), f"missing; mode = {shown(pipeline.mode)} needs none.")
-    spark = session_of(pipeline, quiet=not traceback, brief=brief)
-    return str(location(pipeline.checkpoint, "checkpoint")), spark
 
 
 def _print_json(plain: dict[str, Any]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
-from sash.errors import ArgumentError, KindError, SashError, UnsupportedError
+from sash.errors import ArgumentError, KindError, RetentionError, SashError, UnsupportedError
 
 FAILED, MISTAKEN, INTERRUPTED = 1, 2, 130
-_MISTAKES = (ArgumentError, KindError, UnsupportedError)
+_MISTAKES = (ArgumentError, KindError, RetentionError, UnsupportedError)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:

@@ -41,6 +41,14 @@ class Range(NamedTuple):
 
 def query(stream: Stream, keys: Any, *, at: Any, start: Any, stop: Any, closed: Any) -> Any:
     """Return the table of keys with the results of each as of a time, or for a range."""
+    moment = moment_of(stream, at=at, start=start, stop=stop, closed=closed)
+    source = source_of(stream.spec.keys, keys)
+    columns = results(stream, keys_of(source, stream.spec.keys, stream.schema), moment)
+    return columns_added(source, columns)
+
+
+def moment_of(stream: Stream, *, at: Any, start: Any, stop: Any, closed: Any) -> int | Range:
+    """Return the instant or the range that the arguments of a query name, or raise if a stream cannot answer it."""
     ranged = start is not None or stop is not None
     if ranged and (start is None or stop is None or at is not None):
         raise ArgumentError(
@@ -50,13 +58,16 @@ def query(stream: Stream, keys: Any, *, at: Any, start: Any, stop: Any, closed: 
         )
     if closed is not None and not ranged:
         raise ArgumentError(f"closed must be passed with start and stop, got {shown(closed)}.", argument="closed")
-    source = _source_of(stream.spec.keys, keys)
-    names = stream.spec.keys
-    table = None if source is None else keys_in(source.read(names), names, stream.schema, "keys")
-    if not ranged:
-        columns = _results_at(stream, table, _instant(stream, at))
-    else:
-        columns = _results_between(stream, table, _range(stream, start, stop, closed))
+    return _range(stream, start, stop, closed) if ranged else _instant(stream, at)
+
+
+def results(stream: Stream, table: "pa.Table | None", moment: int | Range) -> dict[str, Any]:
+    """Return the results of the keys in a table as columns; None stands for the one key of streams without keys."""
+    return _results_between(stream, table, moment) if isinstance(moment, Range) else _results_at(stream, table, moment)
+
+
+def columns_added(source: tables.Source | None, columns: dict[str, Any]) -> Any:
+    """Return what the keys were passed as, with the columns of results."""
     if source is None:
         return arrow.pyarrow().table(columns)
     require_new(source.column_names, columns)
@@ -66,7 +77,7 @@ def query(stream: Stream, keys: Any, *, at: Any, start: Any, stop: Any, closed: 
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def _source_of(names: tuple[str, ...], keys: Any) -> tables.Source | None:
+def source_of(names: tuple[str, ...], keys: Any) -> tables.Source | None:
     """Return what reads a table of keys, or None if all rows have one key."""
     if not names and keys is None:
         return None
@@ -76,6 +87,11 @@ def _source_of(names: tuple[str, ...], keys: Any) -> tables.Source | None:
     source = tables.source_of(keys, "keys")
     require_has(source.column_names, names, "keys")
     return source
+
+
+def keys_of(source: tables.Source | None, names: tuple[str, ...], schema: "pa.Schema") -> "pa.Table | None":
+    """Return keys in the types that a schema has for them."""
+    return None if source is None else keys_in(source.read(names), names, schema, "keys")
 
 
 # --- times ----------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 `rolling` computes them, `session` starts a local Spark to try it on, `upsert` is a sink that keeps the latest revision
 of each row, `metrics` returns the counters of a query, and `MetricsListener` sums them up. `inspect` reads the
-checkpoint of a query, `describe_checkpoint` sums it up, `verify_checkpoint` checks it, and `export_checkpoint` writes
-its rows to files.
+checkpoint of a query, `query` answers from it, `describe_checkpoint` sums it up, `verify_checkpoint` checks it, and
+`export_checkpoint` writes its rows to files.
 """
 
 from sash.errors import UnsupportedError
@@ -15,6 +15,7 @@ except ImportError as error:
 
 from sash.spark.aggregation import rolling
 from sash.spark.sessions import session
+from sash.spark.stream.checkpoint_query import Answer, query
 from sash.spark.stream.description import describe_checkpoint
 from sash.spark.stream.export import export_checkpoint
 from sash.spark.stream.inspect import inspect
@@ -25,11 +26,13 @@ from sash.spark.upserts.reading import read_upserted, upserted_files, upserted_t
 from sash.spark.upserts.sink import upsert
 
 __all__ = [
+    "Answer",
     "MetricsListener",
     "describe_checkpoint",
     "export_checkpoint",
     "inspect",
     "metrics",
+    "query",
     "read_upserted",
     "rolling",
     "session",

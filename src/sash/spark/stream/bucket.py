@@ -83,6 +83,10 @@ class Bucket:
         self.plan.probe("saved", self.key, self.counts)
         return Outcome(results, self.counts, timer, old_timer)
 
+    def current(self) -> Stream:
+        """Return the stream as the log has it; nothing is stored."""
+        return self._stream(Log(self.store, self._head(), self._converted))
+
     def _in_order(self, stream: Stream, rows: pa.Table) -> tuple[pa.Table, Hashes]:
         """Return rows as every attempt of the task sees them, however map tasks and the shuffle divided them."""
         if rows.num_rows:
