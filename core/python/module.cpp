@@ -250,6 +250,10 @@ bool seal_holds(nb::handle data) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#ifndef SASH_SANITIZE
+    // What a program still holds when it ends is no fault of it, and nothing that its user can mend.
+    nb::set_leak_warnings(false);
+#endif
     nb::register_exception_translator(translate);
     m.attr("__doc__") = "The data structures in C++, for sash.Window and sash.KeyedWindows.";
     m.def("structures", &structure_names, "Return the names of all structures.");
