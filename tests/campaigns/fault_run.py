@@ -35,6 +35,7 @@ from sash.spark import session, upsert, upserted_table
 from sash.spark.columns import column
 from sash.spark.stream import log
 from sash.spark.stream.query import roll_stream
+from sash.spark.stream.questions import Questions
 from support import spark_streams as streams
 from support.fault_program import once
 from support.spark_streams import COMMUTATIVE, ORDERED, Case, Row
@@ -46,7 +47,10 @@ CASES = {
     "update": Case(FOLDS, words={"emit": "update", "id": "i", "retract": "gone"}),
     "twins": Case(COMMUTATIVE, words={"emit": "update", "retract": "gone"}),  # blind deletes, and events of equal time
     "every": Case(FOLDS, words={"emit": "update", "every": "1 minute", "id": "i", "retract": "gone"}),
+    # Every row is also a question as of its time, which comes with it in a stream of its own.
+    "asked": Case(FOLDS, words={"emit": "update", "id": "i", "retract": "gone"}),
 }
+ASKED = ["k.ey", "t", "row"]  # the columns of questions
 SINKS = ("files", "delta", "sqlite", "postgres")
 DSN = "SASH_FAULTS_DSN"  # the environment variable with the server of the campaign
 # What each fault needs: how often tasks are tried, in how many executors.
@@ -131,6 +135,8 @@ class Run:
     def identity(self) -> list[str]:
         if self.emit == "every":
             return ["k.ey", "window_end"]
+        if self.emit == "asked":
+            return ASKED
         return ["k.ey", "t", *(["i"] if "id" in self.case.words else [])]
 
     def batches(self) -> list[list[Row]]:
@@ -286,6 +292,9 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     rows = streams.read(spark, folder / "in", files)
     words = {"probe": probe_of(run, folder), "checked": run.checked, "protected": rng.choice([0, 0, 1, 8])}
     case = run.earlier if run.changes and attempt == 1 else run.case
+    if run.emit == "asked":
+        asked = streams.read(spark, folder / "in", files).select(*map(column, ASKED))
+        words["questions"] = Questions(asked, "t", "row")
     results = roll_stream(rows, Spec.of(**case.arguments), buckets, **words)
     table = as_table(results, run.identity)
     if run.fault in BEHIND:

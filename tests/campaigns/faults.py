@@ -23,7 +23,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from campaigns.fault_run import CASES, DSN, FAULTS, KILLED, ROLLED_BACK, SINKS, Run, rows_in
+from campaigns.fault_run import ASKED, CASES, DSN, FAULTS, KILLED, ROLLED_BACK, SINKS, Run, rows_in
+from oracles.keyed import Event
 from support import postgres_server
 from support.spark_streams import Row
 
@@ -174,13 +175,13 @@ def _roll_back(run: Run, folder: Path, drivers: Drivers, ended: str, rng: random
 
 def compare(run: Run, folder: Path) -> dict[str, Any]:
     """Return how many results there are, and how the sink differs from the oracle."""
-    oracle, _ = run.case.oracle(batches_of(run, folder))
-    wanted = _texts(run.case.wanted(oracle))
+    expected = wanted_of(run, batches_of(run, folder))
+    wanted = _texts(expected)
     if run.emit == "twins":  # events of one key and time have the same results, and one identity
         wanted = sorted(set(wanted))
     rows = rows_in(run, folder)
     if run.changes:
-        rows = _completed(run, rows, run.case.wanted(oracle))
+        rows = _completed(run, rows, expected)
     got = _texts(rows)
     missing, extra = (
         list((Counter(wanted) - Counter(got)).elements()),
@@ -192,6 +193,15 @@ def compare(run: Run, folder: Path) -> dict[str, Any]:
         "extra": len(extra),
         "examples": [*missing[:2], *extra[:2]],
     }
+
+
+def wanted_of(run: Run, batches: list[list[Row]]) -> list[Row]:
+    """Return what the sink must hold, by the oracle."""
+    oracle, _ = run.case.oracle(batches)
+    if run.emit != "asked":
+        return run.case.wanted(oracle)
+    questions = [Event(oracle.key(row), row["t"], None, 0, row) for row in run.case.in_time(batches)]
+    return [{name: asked.row[name] for name in ASKED} | oracle.answer(asked, oracle.accepted) for asked in questions]
 
 
 def _completed(run: Run, rows: list[Row], wanted: list[Row]) -> list[Row]:
