@@ -12,6 +12,7 @@ from benchmarks import (
     spark_batch,
     spark_change,
     spark_cluster,
+    spark_daemons,
     spark_first,
     spark_history,
     spark_late,
@@ -35,7 +36,12 @@ _PARTS = {
     "asked": spark_asked.claims,
     "questions": spark_questions.claims,
 }
-_LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
+_LONG = {
+    "cluster": spark_cluster.claims,
+    "daemons": spark_daemons.claims,
+    "stages": spark_stages.claims,
+    "trigger": spark_trigger.claims,
+}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """One stream of a fault campaign: what it reads, what disturbs it, where its results go.
 
-`python -m campaigns.fault_run MASTER SPARK_ZONE MENDED` is a driver that runs streams one after the other, in one
+`python -m campaigns.fault_run MASTER SPARK_ZONE MENDED ROOM` is a driver that runs streams one after the other, in one
 session. It reads a folder with a `spec.json` per line, runs that stream until it ends or fails, and answers with a
 line: `end`, or the error. Faults happen once: a file in the folder says that one did, whichever process it took down.
 """
@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from campaigns import controls
+from campaigns.spread import session_on_two_hosts, tasks_won_by_copies
 from oracles.keyed import Aggregate
 from sash.keyed.spec import Spec
 from sash.spark import session, upsert, upserted_table
@@ -53,8 +55,8 @@ CASES = {
 ASKED = ["k.ey", "t", "row"]  # the columns of questions
 SINKS = ("files", "delta", "sqlite", "postgres")
 DSN = "SASH_FAULTS_DSN"  # the environment variable with the server of the campaign
-# What each fault needs: how often tasks are tried, in how many executors.
-ALONE, RETRIED, CLUSTER = "local[2]", "local[2,4]", "local-cluster[2,1,1024]"
+# What each fault needs: how often tasks are tried, on how many hosts.
+ALONE, RETRIED, TWO_HOSTS = "local[2]", "local[2,4]", "two hosts"
 FAULTS = {
     "nothing": ALONE,
     "worker killed between the log and the head": ALONE,
@@ -62,8 +64,10 @@ FAULTS = {
     "task failed before the state": RETRIED,
     "task failed after the state": RETRIED,
     "task failed behind the operator": ALONE,
-    "slow task, speculation": CLUSTER,
-    "slow task behind the operator, speculation": CLUSTER,
+    "slow task, speculation": TWO_HOSTS,
+    "slow task behind the operator, its copy wins": TWO_HOSTS,
+    "slow task behind the operator, its copy loses": TWO_HOSTS,
+    "task failed behind the operator, repeated elsewhere": TWO_HOSTS,
     "sink failed before its commit": ALONE,
     "sink failed after its commit": ALONE,
     "driver killed": ALONE,
@@ -75,6 +79,9 @@ FAULTS = {
 }
 KILLED = ("driver killed", "definition changed in a killed run")
 ROLLED_BACK = ("checkpoint rolled back", "definition changed, rolled back")
+# Both executors have the state of an attempt of their own by then, and whichever was free has continued from its own.
+# Another run of the query reads what was stored.
+LATER = 4
 PROBED = {
     "worker killed between the log and the head": "written",
     "worker killed after the head": "saved",
@@ -139,9 +146,15 @@ class Run:
             return ASKED
         return ["k.ey", "t", *(["i"] if "id" in self.case.words else [])]
 
+    @property
+    def spread(self) -> bool:
+        """Whether there are two executors, which both have state of a bucket."""
+        return FAULTS[self.fault] == TWO_HOSTS
+
     def batches(self) -> list[list[Row]]:
         rng = self.drawn
-        return streams.stream(rng.randrange(2**31), rng.randint(50, 120), rng.randint(3, 5), ties=True)
+        count = rng.randint(6, 9) if self.spread else rng.randint(3, 5)
+        return streams.stream(rng.randrange(2**31), rng.randint(50, 120), count, ties=True)
 
     def start(self, folder: Path) -> None:
         """Write the run and its files."""
@@ -162,7 +175,7 @@ class Run:
 def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], None]:
     """A probe that writes a journal, and has the run's fault at some point of it."""
     fault, rng = run.fault, run.drawn
-    point, after, wait = PROBED.get(fault), rng.randint(1, 4), rng.uniform(1.0, 3.0)
+    point, after = PROBED.get(fault), rng.randint(1, 4)
     records = rng.choice([2, 2, 3, 64])
 
     def probe(at: str, key: Any, counts: dict[str, int]) -> None:
@@ -176,21 +189,20 @@ def probe_of(run: Run, folder: Path) -> Callable[[str, Any, dict[str, int]], Non
             return
         with (folder / "points").open("a") as points:
             points.write(".")
-        if (folder / "points").stat().st_size < after or not once(folder / "fault"):
+        if (folder / "points").stat().st_size < after or not is_first() or not once(folder / "fault"):
             return
         if fault.startswith("worker killed"):
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault.startswith("slow"):
-            task = TaskContext.get()
-            if task is not None and task.attemptNumber() == 0:
-                time.sleep(wait)
+            (folder / _name_of_task()).touch()
+            time.sleep(LONG)
         else:
-            raise RuntimeError("failed on purpose")
+            fail(folder)
 
     return probe
 
 
-def disturbed_behind(results: DataFrame, folder: Path, after: int, disturb: Callable[[], None]) -> DataFrame:
+def disturbed_behind(results: DataFrame, folder: Path, after: int, fault: str) -> DataFrame:
     """The same rows through a task that is disturbed once, when it has taken all of a partition.
 
     The operator has committed its state by then.
@@ -200,25 +212,54 @@ def disturbed_behind(results: DataFrame, folder: Path, after: int, disturb: Call
         taken = list(batches)
         with (folder / "points").open("a") as points:
             points.write(".")
-        if (folder / "points").stat().st_size >= after and once(folder / "fault"):
-            disturb()
+        if not is_first():
+            if fault == OUTLASTED and (folder / _name_of_task()).exists():
+                (folder / "copy-committed").touch()
+                time.sleep(LONG)  # Spark ends it when the first has ended
+        elif (folder / "points").stat().st_size >= after and once(folder / "fault"):
+            (folder / _name_of_task()).touch()
+            BEHIND[fault](folder)
         yield from taken
 
     return results.mapInArrow(passed, results.schema)
 
 
-def fail() -> None:
+def is_first() -> bool:
+    """Whether this is the first attempt of its task."""
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() == 0
+
+
+def _name_of_task() -> str:
+    """A name that the attempts of a task share."""
+    task = TaskContext.get()
+    return "slow" if task is None else f"slow-{task.stageId()}-{task.partitionId()}"
+
+
+def fail(folder: Path) -> None:
     raise RuntimeError("failed on purpose")
 
 
-def linger() -> None:
-    """Take so long that a second attempt is made; this one has committed its state by then."""
-    task = TaskContext.get()
-    if task is not None and task.attemptNumber() == 0:
-        time.sleep(3)
+def linger(folder: Path) -> None:
+    """Take so long that a copy is made, and wins."""
+    time.sleep(LONG)
 
 
-BEHIND = {"task failed behind the operator": fail, "slow task behind the operator, speculation": linger}
+def linger_until_copied(folder: Path) -> None:
+    """Take until a copy has committed its state too, and end before it does."""
+    until = time.monotonic() + LONG
+    while time.monotonic() < until and not (folder / "copy-committed").exists():
+        time.sleep(0.05)
+
+
+LONG = 15.0  # seconds, within which a copy is made and its state committed
+OUTLASTED = "slow task behind the operator, its copy loses"
+BEHIND = {
+    "task failed behind the operator": fail,
+    "slow task behind the operator, its copy wins": linger,
+    OUTLASTED: linger_until_copied,
+    "task failed behind the operator, repeated elsewhere": fail,
+}
 
 
 # --- sinks ----------------------------------------------------------------------------------------
@@ -287,6 +328,9 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     """The query, not yet started."""
     rng, attempt = run.drawn, len(list(folder.glob("attempt-*")))
     buckets, partitions, after = rng.randint(1, 4), rng.randint(1, 2), rng.randint(1, 5)
+    if run.spread:  # both executors take part, and run on after the fault
+        # With one partition the executor of the first is the only free one after its copy has lost.
+        buckets, partitions, after = rng.randint(2, 4), 1 if run.fault == OUTLASTED else 2, rng.randint(1, 4)
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     files = rng.choice([1, 2, 3]) if run.fault == "batches cut differently" and attempt > 1 else 1
     rows = streams.read(spark, folder / "in", files)
@@ -298,7 +342,7 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
     results = roll_stream(rows, Spec.of(**case.arguments), buckets, **words)
     table = as_table(results, run.identity)
     if run.fault in BEHIND:
-        table = disturbed_behind(table, folder, after, BEHIND[run.fault])
+        table = disturbed_behind(table, folder, after, run.fault)
     sink, fails = sink_of(run, folder), _failing_batch(run, rng)
 
     def write(written: DataFrame, batch: int) -> None:
@@ -307,13 +351,21 @@ def stream_of(spark: SparkSession, run: Run, folder: Path) -> Any:
         sink(written, batch)
         if batch == fails and once(folder / "fault"):
             raise RuntimeError("failed on purpose")
-        # Another run of the query reads the state as it was stored: whoever's attempt has won.
-        if "speculation" in run.fault and (folder / "fault").exists() and once(folder / "run-again"):
+        if run.spread and _batches_since_fault(folder) == LATER:
             raise RuntimeError("failed on purpose")
         (folder / f"batch-{batch}").touch()
 
     writer = table.writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+
+
+def _batches_since_fault(folder: Path) -> int:
+    """Count a micro-batch if the fault was in it or before it, and return how many there have been."""
+    if not (folder / "fault").exists():
+        return 0
+    with (folder / "since").open("a") as since:
+        since.write(".")
+    return (folder / "since").stat().st_size
 
 
 def _failing_batch(run: Run, rng: random.Random) -> int | None:
@@ -329,11 +381,17 @@ def go(spark: SparkSession, folder: Path) -> str:
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        return " ".join(str(error).split())[:4000]
+        return _sentence_of(str(error))
     return "end"
 
 
-def serve(master: str, zone: str, mended: str) -> None:
+def _sentence_of(error: str) -> str:
+    """Return an error on one line, beginning with what sash said if it did."""
+    own = re.findall(r"sash\.errors\.(\w+: .*)", error)
+    return " ".join([*own[-1:], *error.split()])[:4000]
+
+
+def serve(master: str, zone: str, mended: str, room: str) -> None:
     confs: dict[str, Any] = {
         "spark.sql.session.timeZone": zone,
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
@@ -341,13 +399,24 @@ def serve(master: str, zone: str, mended: str) -> None:
     }
     if mended == "False":
         confs["spark.sql.streaming.stateStore.checkpointFormatVersion"] = "1"
-    if master == CLUSTER:
-        speculation = {"": True, ".interval": "50ms", ".multiplier": 1.1, ".quantile": 0.1, ".minTaskRuntime": "100ms"}
-        confs |= {f"spark.speculation{name}": value for name, value in speculation.items()}
-    spark = session(master, **confs)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        print(go(spark, Path(line.strip())), flush=True)
+    with ExitStack() as stack:
+        if master == TWO_HOSTS:
+            spark = stack.enter_context(session_on_two_hosts(Path(room), **confs))
+        else:
+            spark = session(master, **confs)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            folder = Path(line.strip())
+            ended = go(spark, folder)
+            if master == TWO_HOSTS:
+                _note_copies(folder, tasks_won_by_copies(Path(room)))
+            print(ended, flush=True)
+
+
+def _note_copies(folder: Path, won: set[str]) -> None:
+    """Leave a file if the result of a copy of the slow task counts."""
+    if any((folder / f"slow-{task}").exists() for task in won):
+        (folder / "copy-won").touch()
 
 
 if __name__ == "__main__":

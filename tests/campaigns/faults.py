@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from campaigns.fault_run import ASKED, CASES, DSN, FAULTS, KILLED, ROLLED_BACK, SINKS, Run, rows_in
+from campaigns.fault_run import ASKED, CASES, DSN, FAULTS, KILLED, OUTLASTED, ROLLED_BACK, SINKS, Run, rows_in
 from oracles.keyed import Event
 from support import postgres_server
 from support.spark_streams import Row
@@ -31,6 +31,7 @@ from support.spark_streams import Row
 TESTS = Path(__file__).resolve().parents[1]
 ZONES = [("UTC", "UTC"), ("Asia/Kathmandu", "America/St_Johns"), ("America/New_York", "Asia/Tokyo")]
 OLDER = "older than"  # a checkpoint that was rolled back below what its target has seen
+MIXED = "mixes two attempts"  # a checkpoint that no restart mends
 TRIES = 8
 # Sessions are short: a compiler that starts at once is worth more than fast code.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -52,7 +53,9 @@ class Driver:
     def __init__(self, setting: Setting, log: Path) -> None:
         self.setting = setting
         environment = os.environ | {"PYTHONPATH": str(TESTS), "TZ": setting.zones[0], "JAVA_TOOL_OPTIONS": JAVA}
-        command = [sys.executable, "-m", "campaigns.fault_run", setting.master, setting.zones[1], str(setting.mended)]
+        room = log.with_name(f"{log.stem}-cluster")
+        command = [sys.executable, "-m", "campaigns.fault_run"]
+        command += [setting.master, setting.zones[1], str(setting.mended), str(room)]
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 command,
@@ -117,13 +120,22 @@ def execute(run: Run, folder: Path, drivers: Drivers) -> dict[str, Any]:
     ended = _go_on(run, folder, drivers)
     if run.fault in ROLLED_BACK:
         ended = _roll_back(run, folder, drivers, ended, rng)
-    found = {"ended": ended, "hit": (folder / "fault").exists() or run.fault == "nothing"}
+    found = {"ended": ended, "hit": _is_hit(run, folder)}
     if ended == "end":
         found |= compare(run, folder)
     elif run.fault in ROLLED_BACK and OLDER in ended and run.sink != "files":
         found["refused"] = True
     journal = (folder / "journal").read_text().splitlines() if (folder / "journal").exists() else []
     return found | {"buckets": len(journal), "attempts": len(list(folder.glob("attempt-*")))}
+
+
+def _is_hit(run: Run, folder: Path) -> bool:
+    """Return whether the fault has happened; a slow task is one if its copy has ended as it should."""
+    if run.fault == OUTLASTED:
+        return (folder / "copy-committed").exists() and not (folder / "copy-won").exists()
+    if run.fault.startswith("slow"):
+        return (folder / "copy-won").exists()
+    return (folder / "fault").exists() or run.fault == "nothing"
 
 
 def _go_on(run: Run, folder: Path, drivers: Drivers) -> str:
@@ -135,7 +147,7 @@ def _go_on(run: Run, folder: Path, drivers: Drivers) -> str:
         driver = drivers.get(setting)
         driver.begin(folder)
         ended = driver.ended()
-        if ended == "end":
+        if ended == "end" or MIXED in ended:
             break
         if "on purpose" not in ended and "worker exited" not in ended and "crashed" not in ended and attempt > 2:
             break

@@ -41,6 +41,16 @@ def test_changed_bytes_are_refused_or_sound() -> None:
     assert min(totals["refused"], totals["accepted"]) > 1000
 
 
+@pytest.mark.parametrize("retract", [0, True, -1, 1.5, ["k"]])
+def test_what_marks_deletes_is_a_column_or_a_condition(retract: Any) -> None:
+    """Anything else would be taken for a condition, and the engine saved again for bytes that nobody can load."""
+
+    def change(header: Any, _: bytearray) -> None:
+        header["asked"]["retract"] = retract
+
+    refused(pushed(), change)
+
+
 def pushed(**options: Any) -> KeyedWindows:
     kw = engine(retract="gone", **options)
     kw.push(batch([5], [7], ["abcd"], gone=[False]))

@@ -10,7 +10,9 @@ which is why there are children.
 
 import argparse
 import json
+import os
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -26,6 +28,7 @@ import pyarrow as pa
 
 from sash import CorruptStateError, InvariantError, KeyedWindows, Monoid, SashError, _core, monoids
 
+MEMORY = 4 << 30  # that a child may have, so that no change fills the machine's; not under AddressSanitizer
 SECONDS = 300  # that a thousand of them may take before they count as a hang
 _TESTS = Path(__file__).parents[1]
 _START = struct.Struct("<4sHI")
@@ -182,6 +185,8 @@ def outcome(seed: int) -> str:
             raise
         return "refused"
     kw.check_invariants()
+    if _asks_for_millions(kw):
+        return "accepted"
     again = KeyedWindows.from_bytes(kw.to_bytes(), own) if seed % 8 == 0 else kw
     for one in {id(kw): kw, id(again): again}.values():
         _use(one)
@@ -189,6 +194,11 @@ def outcome(seed: int) -> str:
     if again is not kw and str(rows.to_pydict()) != str(again.flush().to_pydict()):
         raise AssertionError("an engine and its copy differ")
     return "accepted"
+
+
+def _asks_for_millions(kw: KeyedWindows) -> bool:
+    """Whether each row has so many boundaries that the results would fill the memory: that is what was asked for."""
+    return isinstance(kw.spec.every, int) and max(kw.spec.windows) // kw.spec.every > 100_000
 
 
 def _use(kw: KeyedWindows) -> None:
@@ -206,6 +216,8 @@ def _use(kw: KeyedWindows) -> None:
 
 def _child(first: int, count: int) -> None:
     """Print a line for each seed."""
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for seed in range(first, first + count):
         try:
             print(outcome(seed), flush=True)

@@ -269,6 +269,8 @@ class KeyedWindows:
             words = header["asked"]
             if isinstance(words["retract"], dict):
                 words["retract"] = _require_condition(words["retract"], retract)
+            elif not isinstance(words["retract"], str | None):
+                raise TypeError(f"retract was {shown(words['retract'])}")
         with _reading(all_of_it=True):
             made = cls(aggs=known, **words)
             made._counts = saved_state.counts_of(header["counts"], made._counts)
