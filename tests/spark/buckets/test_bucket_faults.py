@@ -163,6 +163,17 @@ def test_a_delete_whose_record_is_gone_does_not_bring_back_its_row(worker, monke
     assert one.counts["live_rows"] == 3
 
 
+@pytest.mark.parametrize("worker", [0, 1])
+def test_a_delete_finds_its_insert_in_another_record(worker, monkeypatch):
+    """Without ids, of a micro-batch that is split into records: as many deletes as equal inserts, and one row more."""
+    monkeypatch.setattr(log, "RECORD_BYTES", 300)
+    one = Single(Asking(aggs=COUNT, emit="arrival", sizes=(30,), retract=True))
+    both = [event(9, at, delete=delete, named=False) for at in range(60) for delete in (True, False)]
+    assert picked(one.run([*both, event(9, 60, named=False)]), "n_15000us")[-1] == 1
+    assert len(one.head.entries) > 4
+    assert picked(one.run(plain(10), worker=worker), "n_15000us") == [2]
+
+
 def test_a_merge_between_a_cache_and_the_head_forces_a_rebuild(two_records):
     """The last record that a cached stream includes is no longer in the log."""
     one = Single(ARRIVAL, protected=0)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 from datetime import timedelta
@@ -167,6 +168,36 @@ def test_large_records_are_split(emit, monkeypatch):
     assert max(entry.rows for entry in one.head.entries) <= 12
     assert sum(entry.rows for entry in one.head.entries) == 99
     assert picked(one.run([], 60), "t") == picked(whole.run([], 60), "t")
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_records_come_back_as_they_were(small, monkeypatch):
+    """Large ones are written in fewer bytes, small ones as they are; times need not be in order."""
+    monkeypatch.setattr(log, "SMALL_BYTES", small)
+    number, odd = np.arange(3000), np.arange(3000) % 2 == 1
+    columns = {
+        "k": pa.array(np.where(odd, "a", "é"), mask=odd),
+        "t": pa.array((number * 7919) % 3000 + 10**15, pa.timestamp("us", "UTC")),
+        "x": pa.array(number + 2**40, mask=~odd),
+        "y": pa.array(number * 0.5, mask=odd),
+        "list": pa.array([[int(at)] for at in number]),
+    }
+    table, store = pa.table(columns), MemoryStore()
+    log_of = Log(store, Head([{"fingerprint": "x"}]))
+    log_of.append(table, number)
+    (found,) = log_of.tables(0)
+    assert found.equals(table) and found.schema == table.schema
+    assert log_of.written == store.written_bytes == log_of.head.last.size
+
+
+def test_records_of_before_are_read():
+    """Compressed, but with their columns as they are."""
+    table, sink = pa.table({"t": [3, 4], "x": [2**40, None]}), pa.BufferOutputStream()
+    sink.write(struct.pack("<Q", 5))
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+        stream.write_table(table)
+    assert log.table_of(sink.getvalue().to_pybytes(), log.Entry(0, 5, 5, 2, 0, 4)).equals(table)
 
 
 # --- what is read and written ---------------------------------------------------------------------

@@ -21,6 +21,7 @@ def few_and_small_records():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "LIVE_RECORDS", 4)
         patch.setattr(log, "RECORD_BYTES", 600)
+        patch.setattr(log, "SMALL_BYTES", 300)
         yield
 
 

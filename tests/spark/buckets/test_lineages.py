@@ -61,6 +61,7 @@ ASKED: dict[str, tuple[Asking, Any]] = {
 def small_records(monkeypatch):
     monkeypatch.setattr(log, "RECORD_BYTES", 1500)
     monkeypatch.setattr(log, "LIVE_RECORDS", 4)
+    monkeypatch.setattr(log, "SMALL_BYTES", 600)
 
 
 @pytest.mark.parametrize(("asking", "rows_of"), ASKED.values(), ids=list(ASKED))

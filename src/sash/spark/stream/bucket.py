@@ -20,7 +20,7 @@ from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
-from sash.spark.stream.row_order import Hashes, in_order
+from sash.spark.stream.row_order import Hashes, deletes_last, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
 RESULT_BYTES = 1 << 30  # of a run: Spark puts all of it into one Arrow array, which holds less than twice as much
@@ -191,6 +191,7 @@ class Bucket:
             log.clear()
             self.store.save_head(log.head.to_bytes())
             return
+        mattered = deletes_last(mattered, self.plan.spec)
         times, _ = arrow.ticks(mattered, self.plan.spec.time)
         names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name))]
         log.append(mattered.select(names), times)

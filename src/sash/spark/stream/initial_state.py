@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
@@ -26,7 +25,7 @@ from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.packing import by_bucket, chunks, readable_rows
 from sash.spark.stream.plan import Plan, process_plan
-from sash.spark.stream.row_order import in_order
+from sash.spark.stream.row_order import deletes_last, in_order
 from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
 from sash.spark.stream.worker import freeze_imports
 
@@ -179,7 +178,7 @@ def initial_state(plan: Plan, delay_ms: int, packed: pa.Table) -> pa.Table:
         seam = Seam.exported(plan, exported)
         schema = StoredDefinition.from_plain(json.loads(exported)["definition"]).record
     data = (value.as_buffer() for value in pc.drop_null(packed.column("data")))
-    rows = pa.Table.from_batches([frame_of_reference.from_bytes(part, schema) for part in data], schema=schema)
+    rows = pa.Table.from_batches([frame_of_reference.from_bytes(part) for part in data], schema=schema)
     if exported is None:
         rows = _needed(plan, seam, rows)
     written = _written(plan, seam, rows)
@@ -219,10 +218,7 @@ def _as_applied(plan: Plan, seam: Seam, rows: pa.Table) -> pa.Table:
         return rows
     if seam.definition["fingerprint"] == plan.fingerprint:
         rows = rows.filter(pa.array(plan.stream().replay(rows)))
-    if spec.id is None:
-        deletes = rows.column(spec.retract).fill_null(False)
-        rows = rows.take(pa.array(np.argsort(np.asarray(deletes, dtype=bool), kind="stable")))
-    return rows
+    return deletes_last(rows, spec)
 
 
 class _Records:

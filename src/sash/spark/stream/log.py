@@ -22,13 +22,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.errors import CorruptStateError
+from sash.spark.stream.frame_of_reference import narrowed, widened
 
 VERSION = 3
 _READ = (2, VERSION)  # versions that are read; a bucket is rewritten in the current one when it is next saved
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE_RECORDS = 64  # per bucket; beyond it neighbours are merged
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
-_SMALL = 1 << 15  # bytes not worth compressing: it takes a millisecond, and the state store compresses too
+SMALL_BYTES = 1 << 15  # of rows not worth compressing: it takes a millisecond, and the state store compresses too
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _ENTRY = struct.Struct("<qQQqqqq")
 _ENTRY_2 = struct.Struct("<qQQqqq")
 _NONCE = struct.Struct("<Q")
@@ -198,9 +200,11 @@ class Log:
             return 0
         sink = pa.BufferOutputStream()
         sink.write(_NONCE.pack(nonce))
-        options = pa.ipc.IpcWriteOptions(compression="zstd" if table.nbytes > _SMALL else None)
+        table, options = table.combine_chunks(), None
+        if table.nbytes > SMALL_BYTES:
+            table, options = _narrowed(table), _COMPRESSED
         with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-            stream.write_table(table.combine_chunks())
+            stream.write_table(table)
         data = sink.getvalue().to_pybytes()
         self.store.write(seq, data)
         self.written += len(data)
@@ -269,7 +273,14 @@ def table_of(data: bytes | None, entry: Entry) -> pa.Table:
             argument="checkpoint",
         )
     with pa.ipc.open_stream(pa.py_buffer(data)[_NONCE.size :]) as stream:
-        return stream.read_all()
+        batches = [widened(batch) for batch in stream]
+        return pa.Table.from_batches(batches, None if batches else stream.schema)
+
+
+def _narrowed(table: pa.Table) -> pa.Table:
+    """Return rows in fewer bytes; text of gigabytes, which is several batches, stays as it is."""
+    batches = table.to_batches()
+    return pa.Table.from_batches([narrowed(batches[0])]) if len(batches) == 1 else table
 
 
 def _wire_bytes(table: pa.Table) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.inputs import arrow
+from sash.keyed.spec import Spec
 
 Hashes = NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads the places in a list over all bits
@@ -35,6 +36,17 @@ def in_order(table: pa.Table, times: NDArray[np.int64]) -> tuple[pa.Table, Hashe
         rows = order[tied]
         order[tied] = rows[np.lexsort((hashes[rows], times[rows]))]
     return table.take(pa.array(order)), hashes[order]
+
+
+def deletes_last(table: pa.Table, spec: Spec) -> pa.Table:
+    """Return the rows of a micro-batch in the order in which they are applied: without ids, inserts before deletes.
+
+    They are stored so too, or a record might hold a delete, and a later one the insert that it removes.
+    """
+    if spec.id is not None or not isinstance(spec.retract, str):
+        return table
+    deletes = np.asarray(table.column(spec.retract).fill_null(False), dtype=bool)
+    return table.take(pa.array(np.argsort(deletes, kind="stable"))) if deletes.any() else table
 
 
 def row_hashes(table: pa.Table) -> Hashes:
