@@ -7,8 +7,8 @@ expected of it. What is done is in `runs.jsonl`; a campaign that was stopped goe
 of faults by kinds of results and sinks.
 
 Two controls must find differences: `--ignore-nonces`, in which a bucket in memory is compared with the log by numbers
-alone, and `--unordered`, in which two attempts of one task write different records and Spark keeps versions of the state
-by number.
+alone, and `--unordered`, in which two attempts of one task write different records and Spark tells versions of the
+state apart by number.
 """
 
 import argparse
