@@ -16,6 +16,9 @@ namespace sash {
 class Agenda {
    public:
     static constexpr int64_t kNever = INT64_MAX;
+    // The last instant of all is a time too, and is entered as the one before it: whoever takes a key until then may find
+    // nothing to do yet, so all that are due are taken before any is entered again.
+    static constexpr int64_t as_entered(int64_t time) { return std::min(time, kNever - 1); }
 
     // Nothing is kept before the first question; whoever asks first enters all keys.
     bool started() const { return started_; }
@@ -24,7 +27,7 @@ class Agenda {
     // Something is due for a key at a time, perhaps earlier than what was known.
     void lower(uint32_t slot, int64_t time) {
         if (!started_) return;
-        time = std::min(time, kNever - 1);  // the last instant of all is a time too
+        time = as_entered(time);
         if (times_.size() <= slot) times_.resize(std::max<size_t>(slot + 1, times_.size() * 3 / 2), kNever);
         if (time >= times_[slot]) return;
         times_[slot] = time;

@@ -42,9 +42,10 @@ Anchors Keyed::between(int64_t from, int64_t to) {
     std::vector<Anchor> anchors;
     if (from > to) return current({});
     start_shown();
-    uint32_t slot;
-    while (showing_.take(to, slot)) {
-        if (!windows_[slot].rows.size) continue;
+    due_.clear();
+    for (uint32_t slot; showing_.take(to, slot);)
+        if (windows_[slot].rows.size) due_.push_back(slot);
+    for (uint32_t slot : due_) {
         RowCursor cursor(tree_of(slot), {from, kFirstTie});
         for (; !cursor.at_end() && cursor.place().time <= to; cursor.next())
             anchors.push_back(anchor_of(slot, row_at(cursor)));
@@ -202,7 +203,7 @@ bool Keyed::pending(int64_t from, int64_t& time) {
     for (int64_t due; showing_.earliest(due);) {
         if (!showing_.take(due, slot) || !next_shown(slot, from, time)) continue;
         showing_.lower(slot, time);
-        if (time == due) return true;
+        if (Agenda::as_entered(time) == due) return true;
     }
     return false;
 }

@@ -384,7 +384,7 @@ class Keyed {
     std::vector<uint32_t> table_;                    // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
-    std::vector<uint32_t> due_;     // keys whose rows expire
+    std::vector<uint32_t> due_;     // keys that were taken from an agenda
     uint32_t epoch_ = 0;
     uint64_t generation_ = 0;  // how many keys have gone
     size_t rows_ = 0, awaited_ = 0;

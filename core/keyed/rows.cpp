@@ -347,12 +347,15 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
             if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
         }
     }
+    bool all_deletes = bound == INT64_MAX && horizon == INT64_MAX;
     if (bound == INT64_MAX) {  // the end of the stream: all rows go, those too that no agenda has
         for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
             tree_of(slot).free_all();
+            if (all_deletes && awaited_by(slot)) awaited_of(slot).free_all();
             if (windows_[slot].live) unsure_.push_back(slot);
         }
         rows_ = 0;
+        if (all_deletes) awaited_ = 0;
     }
     uint32_t slot;
     due_.clear();
@@ -365,12 +368,14 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         tree.shrink_leaf();
         free_if_empty(due_[i]);
     }
-    while (horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) {
-        RowTree tree = awaited_of(slot);
+    due_.clear();
+    while (!all_deletes && horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) due_.push_back(slot);
+    for (uint32_t due : due_) {
+        RowTree tree = awaited_of(due);
         awaited_ -= tree.evict_until({horizon, kFirstTie}, false);
-        if (tree.size()) forgetting_.lower(slot, tree.oldest().time);
+        if (tree.size()) forgetting_.lower(due, tree.oldest().time);
         tree.shrink_leaf();
-        free_if_empty(slot);
+        free_if_empty(due);
     }
     for (uint32_t unsure : unsure_) free_if_empty(unsure);
     unsure_.clear();

@@ -5,6 +5,10 @@ before or after its commit, a slow task runs twice, a checkpoint is rolled back,
 cut differently. After it, sink and oracle must agree row for row, or the run must have ended with the sentence that is
 expected of it. What is done is in `runs.jsonl`; a campaign that was stopped goes on from there. The report is a table
 of faults by kinds of results and sinks.
+
+Two controls must find differences: `--ignore-nonces`, in which a bucket in memory is compared with the log by numbers
+alone, and `--unordered`, in which two attempts of one task write different records and Spark tells versions of the
+state apart by number.
 """
 
 import argparse
@@ -360,7 +364,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=Path("build/faults"))
+    parser.add_argument("--folder", type=Path, help="default: build/faults, and another for each control")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME=TEXT", help="fault=, emit= or sink=")
     parser.add_argument("--ignore-nonces", action="store_true", help="a control: differences must be found")
     parser.add_argument("--unordered", action="store_true", help="a control: rows as they come, random nonces")
@@ -373,7 +377,8 @@ def main() -> None:
         if all(value in getattr(run, name) for name, value in only)
     ]
     control = {"checked": not chosen.ignore_nonces, "mended": not chosen.unordered}
-    campaign = Campaign(chosen.folder.absolute(), 60 * chosen.minutes, cells, control)
+    folder = chosen.folder or Path("build/faults" + "-nonces" * chosen.ignore_nonces + "-order" * chosen.unordered)
+    campaign = Campaign(folder.absolute(), 60 * chosen.minutes, cells, control)
     if not chosen.report:
         campaign.run(chosen.jobs)
     text = report(campaign.done)

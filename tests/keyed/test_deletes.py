@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from sash import KeyedWindows, Monoid, monoids
-from support.keyed_batches import engine, picked
+from support.keyed_batches import engine, marked, picked
 
+LAST = 2**63 - 1
 OWN = Monoid(identity="", combine=lambda a, b: a + b, column="v", name="own", returns="string")
 
 
@@ -91,3 +92,25 @@ def test_two_events_that_share_their_identity_are_deleted_once() -> None:
     kw = engine(aggs={"x": monoids.sum("v")}, retract="gone", emit="update", lateness=9)
     kw.push(rows([1, 2], [False, False]))
     assert picked(kw.push(rows([2, 1], [True, True])), "deleted") == [(True,)]
+
+
+# --- deletes that wait ----------------------------------------------------------------------------
+
+
+def test_a_delete_of_the_last_instant_is_dropped_with_all_else() -> None:
+    """No horizon passes it, so it was due again and again: the flush never ended."""
+    kw = engine(id="i", retract="gone")
+    kw.push(marked([(5, 1, 0, True), (LAST, 1, 1, True)]))
+    assert kw.flush().num_rows == 0
+    kw.check_invariants()
+    assert kw.metrics["live_keys"] == 0
+
+
+def test_a_delete_of_the_last_instant_waits_when_all_before_it_is_dropped() -> None:
+    """It is not before it; its row is withdrawn when it comes."""
+    kw = engine(id="i", retract="gone")
+    kw.push(marked([(5, 1, 0, True), (LAST, 1, 1, True)]))
+    kw.drop_before(LAST)
+    kw.check_invariants()
+    assert kw.push(marked([(LAST, 1, 1, False)])).num_rows == 0
+    assert kw.metrics["repeated"] == 1

@@ -390,6 +390,25 @@ def test_a_row_at_the_largest_time_is_flushed() -> None:
     assert kw.flush().num_rows == 0
 
 
+@pytest.mark.parametrize("emit", ["final", "update"])
+def test_a_row_at_the_largest_time_waits(emit: str) -> None:
+    """The horizon may come to it, and everything before it is final: it was taken for due again and again."""
+    kw = engine(emit=emit)
+    kw.push(batch([2**63 - 2, 2**63 - 1]))
+    kw.push(batch([2**63 - 1]))
+    kw.push(batch([2**63 - 1], k=["b"]))
+    kw.check_invariants()
+    kw.flush()
+    assert kw.metrics["live_keys"] == 0
+
+
+def test_a_row_at_the_largest_time_is_due_after_it() -> None:
+    """Asking when that is came to no end either."""
+    kw = engine(emit="final")
+    kw.push(batch([2**63 - 1]))
+    assert kw._stream is not None and kw._stream.due_at() == 2**63
+
+
 def test_a_watermark_must_fit_int64() -> None:
     """Like the times."""
     kw = engine()
