@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash import KindError, Monoid, ResultOverflowError, SashWarning, monoids, rolling
+from sash import KindError, Monoid, ResultOverflowError, SashError, SashWarning, monoids, rolling
 from sash.keyed.definition import Definition
 from sash.keyed.result_schema import result_schema
 from support.keyed_batches import engine
@@ -138,3 +138,32 @@ def test_rolling_warns_once_of_what_failed() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rolling(table, time="t", windows=[1], aggs={"s": monoids.sum("x")})
+
+
+FAR = pa.array([2**60, 5, 7], pa.int64()).cast(pa.timestamp("us"))  # the first is in the year 38505
+
+
+def test_times_that_python_does_not_have_fail_their_windows_only() -> None:
+    """A push is not refused for them, and the stream continues."""
+    kw = engine(aggs={"last": monoids.last("x"), "all": monoids.collect_list("x"), "n": monoids.count("x")})
+    out = kw.push(pa.table({"k": ["a"] * 3, "t": [1, 2, 30], "x": FAR}))
+    assert out.column("last_10").cast(pa.int64()).to_pylist() == [None, None, 7]
+    assert out.column("n_10").to_pylist() == [1, 2, 1] and kw.metrics["failures"] == 4
+    more = kw.push(pa.table({"k": ["a"], "t": [31], "x": FAR[1:2]}))
+    assert more.column("all_10").cast(pa.list_(pa.int64())).to_pylist() == [[7, 5]]
+
+
+def test_times_that_python_does_not_have_are_named() -> None:
+    kw = engine(aggs={"last": monoids.last("x")}, on_error="raise")
+    with pytest.raises(SashError, match=r"^column 'x' must hold times of the years 1 to 9999 .* timestamp\[us\] 1"):
+        kw.push(pa.table({"k": ["a"] * 3, "t": [1, 2, 30], "x": FAR}))
+
+
+@pytest.mark.parametrize("on_error", ["null", "raise"])
+def test_an_integer_that_does_not_fit_refuses_its_push(on_error: Any) -> None:
+    """It is no failure of an aggregate: skipped like a null, it would make sums wrong. Nothing is changed."""
+    kw, big = engine(aggs={"s": monoids.sum("x")}, on_error=on_error), pa.array([5, 2**63 + 1], pa.uint64())
+    with pytest.raises(SashError, match=r"values\['x'\]\[1\] must fit int64, .* got 9223372036854775809"):
+        kw.push(pa.table({"k": ["a"] * 2, "t": [1, 2], "x": big}))
+    assert (kw.metrics["rows_in"], kw.metrics["live_rows"]) == (0, 0)
+    assert kw.push(pa.table({"k": ["a"], "t": [1], "x": big[:1]})).column("s_10").to_pylist() == [5]

@@ -78,9 +78,12 @@ class Answers:
         times = self._times(spans.times)
         for name, monoid, _ in definition.foreign:
             columns = [read.column for part in monoid.parts for read in part.inputs] or monoid.columns
-            read = [rows.column(column).to_pylist() for column in columns]  # a pair may be one column twice
+            unreadable: dict[int, Exception] = {}
+            read = [  # a pair may be one column twice
+                python_aggregates.values_of(rows.column(column), column, unreadable) for column in columns
+            ]
             with python_results.exact_decimals() if monoid.built_in else nullcontext():
-                fold = python_aggregates.Fold(monoid, read, times)
+                fold = python_aggregates.Fold(monoid, read, times, unreadable)
                 for window, (_, size) in enumerate(definition.windows):
                     ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
                     self._put(name, window, spans.order, fold.results(spans, window, ranges))

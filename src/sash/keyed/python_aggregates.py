@@ -4,12 +4,13 @@ The core keeps rows in order and knows which of them are in an anchor's window. 
 each key with two stacks, and lowered. An exception makes the results of its windows null.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sash.errors import ArgumentError, shown
 from sash.monoid import Monoid
 from sash.monoids import stable_hash
 
@@ -44,6 +45,29 @@ class Failure(NamedTuple):
     error: Exception
 
 
+def values_of(column: Any, name: str | None, unreadable: dict[int, Exception]) -> list[Any]:
+    """Return a column of Arrow as Python values: None for those that Python does not have, noted in `unreadable`.
+
+    Python's dates and times are of the years 1 to 9999.
+    """
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        values = []
+        for row, scalar in enumerate(column):
+            try:
+                values.append(scalar.as_py())
+            except (OverflowError, ValueError):
+                values.append(None)
+                unreadable[row] = ArgumentError(
+                    f"column {shown(name)} must hold times of the years 1 to 9999 for an aggregate that runs in "
+                    f"Python, got {scalar.type} {getattr(scalar, 'value', '')}.",
+                    argument="aggs",
+                    column=name,
+                )
+        return values
+
+
 class _Failed(Exception):
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -52,10 +76,18 @@ class _Failed(Exception):
 class Fold:
     """One aggregate over the rows of some anchors."""
 
-    def __init__(self, monoid: Monoid, rows: Sequence[Sequence[Any]], times: Sequence[Any]) -> None:
-        """Take the columns that it reads, and the rows' times."""
+    def __init__(
+        self,
+        monoid: Monoid,
+        rows: Sequence[Sequence[Any]],
+        times: Sequence[Any],
+        unreadable: Mapping[int, Exception] | None = None,
+    ) -> None:
+        """Take the columns that it reads, and the rows' times; what is wrong with rows that have no Python value."""
         self.monoid = monoid
         self.states = [self._lifted(values, time) for values, time in zip(zip(*rows, strict=True), times, strict=True)]
+        for row, error in (unreadable or {}).items():
+            self.states[row] = Failure(error)
 
     def _lifted(self, values: tuple[Any, ...], time: Any) -> Any:
         if any(value is None for value in values):
