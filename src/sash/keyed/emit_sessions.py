@@ -32,7 +32,7 @@ class _Sessions:
         self.gap = context.definition.largest
         self.own = list(dict.fromkeys([*context.spec.keys, *event_columns(context.spec)]))
         require_unlike(result_names(context.definition, context.spec))
-        _require_core(context.definition)
+        require_core(context.definition)
 
     @staticmethod
     def retained_columns(spec: Spec, definition: Definition) -> list[str]:
@@ -59,7 +59,8 @@ class _Sessions:
         return session_columns(context.engine, context.spec, self.gap, context.schema, anchors)
 
 
-def _require_core(definition: Definition) -> None:
+def require_core(definition: Definition) -> None:
+    """Raise if an aggregate runs in Python, which has no record to fold rows into."""
     for name, monoid, _ in definition.foreign:
         raise ArgumentError(
             f'aggs must run in the core with per="session" in a stream, because rows are folded as the watermark '
