@@ -177,7 +177,8 @@ Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t*
 // --- what is due ---------------------------------------------------------------------------------------
 
 // The first time from `from` on at which a key has something to show: a row, or a boundary.
-bool Keyed::next_shown(uint32_t slot, int64_t from, int64_t& time) const {
+bool Keyed::next_shown(uint32_t slot, int64_t from, int64_t& time) {
+    if (frame_.gap) return next_closing(slot, time);
     if (!windows_[slot].rows.size) return false;
     if (!frame_.every) return first_at(slot, from, time);
     int64_t row;
@@ -225,7 +226,7 @@ int64_t Keyed::nth_time(int64_t from, int64_t to, size_t count) {
 
 bool Keyed::newest(int64_t& time) const {
     time = newest_;
-    return rows_ || awaited_;
+    return holds_any();
 }
 
 bool Keyed::is_empty(const Anchor& boundary) const {
@@ -239,8 +240,9 @@ std::vector<int64_t> Keyed::marks_of(const std::vector<Anchor>& anchors, const s
                                      const int64_t* extra) const {
     std::vector<int64_t> marks(anchors.size()), shown;
     for (size_t i = 0; i < anchors.size(); ++i) {
-        if (frame_.every && is_empty(anchors[i])) continue;
+        if (frame_.every ? is_empty(anchors[i]) : frame_.gap && is_swallowed(anchors[i])) continue;
         shown.clear();
+        if (frame_.gap) shown.push_back(anchors[i].seq);
         if (frame_.shown)
             for (const RecordOutput& out : outs) out.row(*plan_, i, shown);
         if (extra) shown.push_back(extra[i]);
@@ -269,7 +271,7 @@ std::vector<uint8_t> Keyed::changed(const Anchors& anchors, const std::vector<Re
                                     const int64_t* extra) {
     std::vector<int64_t> marks = marks_of(anchors.items, outs, extra);
     std::vector<uint8_t> change(marks.size(), fresh);
-    if (!frame_.every) compare_rows(anchors.items, marks, change.data());
+    if (!frame_.every && !frame_.gap) compare_rows(anchors.items, marks, change.data());
     for (size_t i = 0; i < anchors.marks.size(); ++i)
         if (marks[i] == anchors.marks[i])
             change[i] = same;

@@ -217,6 +217,7 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base
 }
 
 void Keyed::answer(const std::vector<Anchor>& anchors, std::vector<RecordOutput>& outs) {
+    if (frame_.gap) return answer_sessions(anchors, outs[0]);
     *progress_ = 0;
     std::vector<uint32_t> order = by_key_and_time(anchors);
     bool as_it_is = std::is_sorted(order.begin(), order.end());

@@ -59,7 +59,16 @@ void Keyed::dump(std::string& bytes) {
         tree_of(slot).each_leaf([&](auto* leaf) { put_leaf(nodes_, leaf); });
         put_number(bytes, static_cast<uint32_t>(awaited_by(slot)));
         if (awaited_by(slot)) awaited_of(slot).each_leaf([&](auto* leaf) { put_leaf(awaited_nodes_, leaf); });
+        if (frame_.gap) put_open_session(bytes, slot);
     }
+}
+
+void Keyed::put_open_session(std::string& bytes, uint32_t slot) const {
+    put_number(bytes, static_cast<uint32_t>(open_.has(slot)));
+    if (!open_.has(slot)) return;
+    put_number(bytes, open_.start(slot));
+    put_number(bytes, open_.last(slot));
+    bytes.append(reinterpret_cast<const char*>(open_.record(slot)), plan_->words() * sizeof(int64_t));
 }
 
 // Bytes come from anyone: whatever is used as a place, a length or a number of something is checked first.
@@ -75,7 +84,7 @@ class Keyed::Loading {
             if (!reader_.take(text_) || !is_key(text_, widths_)) return false;
             uint32_t slot = keyed_.slot_of(text_, hash_of(text_));
             if (keyed_.live_keys() == keys) return false;  // a key twice
-            if (!rows(slot) || !awaited(slot)) return false;
+            if (!rows(slot) || !awaited(slot) || (keyed_.frame_.gap && !open_session(slot))) return false;
         }
         return true;
     }
@@ -135,6 +144,22 @@ class Keyed::Loading {
         return true;
     }
 
+    bool open_session(uint32_t slot) {
+        uint32_t there;
+        int64_t start, last;
+        const Plan& plan = *keyed_.plan_;
+        std::vector<int64_t> record(plan.words());
+        if (!reader_.take(&there, sizeof there) || there > 1) return false;
+        if (!there) return true;
+        if (!reader_.take(&start, 8) || !reader_.take(&last, 8) || start > last) return false;
+        if (!reader_.take(record.data(), record.size() * 8) || !record[kRows] || !plan.sound(record.data()))
+            return false;
+        RowTree tree = keyed_.tree_of(slot);
+        if (tree.size() && tree.oldest().time <= last) return false;
+        keyed_.put_open(slot, start, last, record.data());
+        return true;
+    }
+
     Keyed& keyed_;
     Reader reader_;
     const std::vector<uint32_t>& widths_;
@@ -167,12 +192,14 @@ void Keyed::held(std::vector<int64_t>& seqs, std::vector<int64_t>& times, std::v
 
 void Keyed::check() {
     uint64_t combines = algebra_.combines, repairs = algebra_.repairs;
-    size_t rows = 0, waiting = 0, live = 0;
+    size_t rows = 0, waiting = 0, live = 0, open = 0;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         KeyWindow& window = windows_[slot];
         live += window.live;
         rows += window.rows.size;
         check_rows(slot);
+        check_open(slot);
+        open += open_.has(slot);
         if (slot >= awaited_spines_.size()) continue;
         waiting += awaited_by(slot);
         tree::check(awaited_of(slot), [](auto*, uint32_t, uint32_t) { require(false, "places have no summaries"); });
@@ -180,6 +207,7 @@ void Keyed::check() {
             require(forgetting_.has(slot, awaited_of(slot).oldest().time), "a delete that waits is on the agenda");
     }
     require(live == live_keys(), "the keys that are live are counted");
+    require(open == open_.count(), "the open sessions are counted");
     require(rows == rows_, "the rows that are held are counted");
     require(waiting == awaited_, "the deletes that wait are counted");
     algebra_.combines = combines;
@@ -203,6 +231,7 @@ void Keyed::check_rows(uint32_t slot) {
         RowTotal total = algebra_.total();
         summaries.recompute(node->children[i], level - 1, total);
         require(plan_->same(nodes_.summary(node, i), total.words(), largest), "a summary is that of what it covers");
+        if (algebra_.gapped()) require(algebra_.gaps(node, i) == total.gaps, "a gap is that of what it covers");
     });
     if (window.rows.size && expiring_.started())
         require(expiring_.has(slot, tree.oldest().time), "the oldest row of a key is on the agenda");

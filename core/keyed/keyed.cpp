@@ -33,11 +33,12 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
       frame_(std::move(frame)),
       shape_(shape_of(*plan_, frame_)),
       names_(std::make_unique<Names>()),
-      nodes_(shape_.stride, capacity_of(frame_), fanout_of(frame_), plan_->words()),
+      nodes_(shape_.stride, capacity_of(frame_), fanout_of(frame_), plan_->words() + (frame_.gap ? Gaps::kWords : 0)),
       awaited_nodes_(2, frame_.leaf_capacity ? frame_.leaf_capacity : 64, fanout_of(frame_), 0),
-      algebra_(*plan_, shape_, nodes_, plan_->commutes() && !shape_.merged),
+      algebra_(*plan_, shape_, nodes_, plan_->commutes() && !shape_.merged, frame_.gap > 0),
       awaited_algebra_(*plan_, shape_, awaited_nodes_, false),
-      progress_(std::make_unique<std::atomic<size_t>>(0)) {
+      progress_(std::make_unique<std::atomic<size_t>>(0)),
+      open_(plan_->words()) {
     if (frame_.named) {
         nodes_.set_order(names_.get());
         awaited_nodes_.set_order(names_.get());
@@ -220,6 +221,7 @@ void Keyed::free_slot(uint32_t slot) {
     if (slot < awaited_spines_.size()) awaited_of(slot).free_all();
     key_bytes_ -= string_bytes(windows_[slot].key);
     windows_[slot] = KeyWindow();
+    open_.drop(slot);
     for (Agenda* agenda : {&expiring_, &forgetting_, &showing_}) agenda->forget(slot);
     free_.push_back(slot);
     ++generation_;
@@ -227,7 +229,7 @@ void Keyed::free_slot(uint32_t slot) {
 
 void Keyed::free_if_empty(uint32_t slot) {
     const KeyWindow& window = windows_[slot];
-    if (window.live && !window.rows.size && !awaited_by(slot)) free_slot(slot);
+    if (window.live && !window.rows.size && !awaited_by(slot) && !open_.has(slot)) free_slot(slot);
 }
 
 size_t Keyed::live_bytes() const {
@@ -238,7 +240,7 @@ size_t Keyed::live_bytes() const {
     size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity();
     size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(RowSpan) +
                   touches_.capacity() * sizeof(Touch) + gone_.capacity() * sizeof(Gone);
-    return nodes_.bytes() + awaited_nodes_.bytes() + names_->bytes() + keys + agendas + work;
+    return nodes_.bytes() + awaited_nodes_.bytes() + names_->bytes() + open_.bytes() + keys + agendas + work;
 }
 
 }  // namespace sash

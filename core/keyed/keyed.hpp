@@ -14,6 +14,7 @@
 
 #include "keyed/agenda.hpp"
 #include "keyed/arrow_keys.hpp"
+#include "keyed/open_sessions.hpp"
 #include "keyed/rows.hpp"
 
 namespace sash {
@@ -62,6 +63,7 @@ struct Frame {
     int64_t every = 0, offset = 0;           // boundaries; none: results are for the rows
     int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
     bool merged = false;                     // all rows of a pane are one record
+    int64_t gap = 0;                         // of sessions, which results are for; none: there are no sessions
     bool rounded = false;                    // monoids see rounded times too
     bool identified = false;                 // rows carry a hash of what deletes compare besides the inputs
     bool shown = true;                       // are the aggregates' results seen by anybody?
@@ -186,6 +188,28 @@ class Keyed {
                       RecordOutput& out);
     Spans range_spans(const std::vector<Anchor>& anchors, int64_t from, int64_t to) const;
 
+    // --- sessions (keyed/sessions.cpp, keyed/session_tables.cpp) ------------------------------------------
+
+    // Sessions that end at a time or before, by key and start; they are asked for once.
+    Anchors closing(int64_t until);
+    Anchors open_sessions();  // all of them
+    // Those that a batch will change, and what they show before it is applied; then those and what has become of them.
+    Anchors watch_sessions(const KeyBatch& batch, const int64_t* times, const uint8_t* late);
+    Anchors changed_sessions(const KeyBatch& batch, const int64_t* times, const uint8_t* late, const Anchors& watched);
+    // What the last expiry has folded, with the records; the same of another engine, put in place of what is there.
+    Anchors folded(std::vector<int64_t>& records) const;
+    void unfold(const KeyBatch& batch, const int64_t* starts, const int64_t* lasts, const int64_t* records);
+    // Drops rows at or before a time that are known to be folded.
+    void drop_folded(int64_t bound) {
+        start_expiring();
+        expire_sessions(bound, false);
+    }
+    // The sessions of a table that is complete, and their results; the first call sorts the batch.
+    Anchors sessions_in(KeyBatch& batch, const int64_t* times) const;
+    void answer_table(const KeyBatch& batch, const Anchors& sessions, const int64_t* times, const Column& inputs,
+                      RecordOutput& out);
+    size_t open_count() const { return open_.count(); }
+
     // --- one event, one key (keyed/one_event.cpp) --------------------------------------------------------
 
     static constexpr uint32_t kNoSlot = UINT32_MAX;
@@ -305,6 +329,27 @@ class Keyed {
         return below ? INT64_MIN : floor;
     }
 
+    // sessions
+    static constexpr size_t kRowsAtOnce = 1024;
+    bool first_session(uint32_t slot, Anchor& session);
+    bool next_session(Anchor& session);
+    int64_t sessions_near(uint32_t slot, int64_t time, std::vector<Anchor>& sessions);
+    std::vector<Anchor> sessions_around(const KeyBatch& batch, const int64_t* times, const uint8_t* late);
+    bool next_closing(uint32_t slot, int64_t& time);
+    void lower_closing(uint32_t slot);
+    static bool is_swallowed(const Anchor& session);
+    void answer_sessions(const std::vector<Anchor>& sessions, RecordOutput& out);
+    void fold_session(const Anchor& session, RowTotal& total);
+    void fold_leaf_of(const tree::WordLeaf* leaf, const Anchor& session, RowTotal& total);
+    void start_expiring();
+    void expire_sessions(int64_t bound, bool fold);
+    void drop_closed(uint32_t slot, RowTree& tree, int64_t bound);
+    void fold_open(uint32_t slot, RowTree& tree, int64_t bound);
+    void put_open(uint32_t slot, int64_t start, int64_t last, const int64_t* record);
+    void check_open(uint32_t slot);
+    void put_open_session(std::string& bytes, uint32_t slot) const;
+    bool holds_any() const { return rows_ || awaited_ || open_.count(); }
+
     // anchors
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
     bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
@@ -313,7 +358,7 @@ class Keyed {
     void compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
     Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_, nullptr}; }
     bool first_at(uint32_t slot, int64_t time, int64_t& found) const;  // the first row that is not before a time
-    bool next_shown(uint32_t slot, int64_t from, int64_t& time) const;
+    bool next_shown(uint32_t slot, int64_t from, int64_t& time);
     void start_shown();
 
     // answers
@@ -380,6 +425,7 @@ class Keyed {
     std::unique_ptr<std::atomic<size_t>> progress_;
 
     std::vector<KeyWindow> windows_;
+    OpenSessions open_;                              // what is folded of sessions
     std::vector<tree::SmallSpines> awaited_spines_;  // deletes that came before their rows, by slot, as far as needed
     std::vector<uint32_t> table_;                    // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;

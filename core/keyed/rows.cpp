@@ -56,13 +56,13 @@ void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t 
 
 // What follows from a row that has come in, which may be the oldest of its key.
 void Keyed::entered(uint32_t slot, int64_t time, bool may_be_oldest) {
-    newest_ = rows_ || awaited_ ? std::max(newest_, time) : time;
+    newest_ = holds_any() ? std::max(newest_, time) : time;
     ++rows_;
     if (frame_.remembers) touches_.push_back({slot, time, later(time, largest_)});
     if (may_be_oldest) expiring_.lower(slot, time);
-    if (!showing_.started() || showing_.has(slot, time)) return;
-    int64_t boundary = time;
-    if (!frame_.every || next_boundary(time, boundary)) showing_.lower(slot, boundary);
+    int64_t due = later(time, frame_.gap);
+    if (!showing_.started() || showing_.has(slot, due)) return;
+    if (!frame_.every || next_boundary(time, due)) showing_.lower(slot, due);
 }
 
 // A row behind all others of its key is appended. Another waits for the rest of its batch, where `may_wait`.
@@ -273,7 +273,7 @@ bool Keyed::await(uint32_t slot, RowPlace place) {
         if (path.found) return false;
         tree.insert_at(path, place, write);
     }
-    newest_ = rows_ || awaited_ ? std::max(newest_, place.time) : place.time;
+    newest_ = holds_any() ? std::max(newest_, place.time) : place.time;
     ++awaited_;
     forgetting_.lower(slot, place.time);
     return true;
@@ -323,6 +323,7 @@ void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path, bool 
     if (shown) gone_.push_back({slot, time, seq, ids});
     tree.evict_at(path);
     --rows_;
+    if (frame_.gap && showing_.started()) lower_closing(slot);
     if (!tree.size()) return unsure_.push_back(slot);
     if (shown && !ids) show_again(tree, time);
 }
@@ -338,19 +339,24 @@ void Keyed::show_again(RowTree& tree, int64_t time) {
 
 // --- expiry --------------------------------------------------------------------------------------------
 
-void Keyed::expire(int64_t bound, int64_t horizon) {
-    if (!expiring_.started()) {
-        expiring_.start();
-        forgetting_.start();
-        for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-            if (windows_[slot].rows.size) expiring_.lower(slot, tree_of(slot).oldest().time);
-            if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
-        }
+void Keyed::start_expiring() {
+    if (expiring_.started()) return;
+    expiring_.start();
+    forgetting_.start();
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        if (windows_[slot].rows.size) expiring_.lower(slot, tree_of(slot).oldest().time);
+        if (open_.has(slot)) expiring_.lower(slot, later(open_.last(slot), frame_.gap));
+        if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
     }
+}
+
+void Keyed::expire(int64_t bound, int64_t horizon) {
+    start_expiring();
     bool all_deletes = bound == INT64_MAX && horizon == INT64_MAX;
     if (bound == INT64_MAX) {  // the end of the stream: all rows go, those too that no agenda has
         for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
             tree_of(slot).free_all();
+            open_.drop(slot);
             if (all_deletes && awaited_by(slot)) awaited_of(slot).free_all();
             if (windows_[slot].live) unsure_.push_back(slot);
         }
@@ -358,6 +364,7 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
         if (all_deletes) awaited_ = 0;
     }
     uint32_t slot;
+    if (frame_.gap && bound < INT64_MAX) expire_sessions(bound, true);
     due_.clear();
     while (bound < INT64_MAX && expiring_.take(bound, slot)) due_.push_back(slot);
     for (size_t i = 0; i < due_.size(); ++i) {

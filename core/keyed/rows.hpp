@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "keyed/gaps.hpp"
 #include "monoids/plan.hpp"
 #include "tree/bulk.hpp"
 #include "tree/cursor.hpp"
@@ -103,6 +104,7 @@ class RowTotal {
     RowTotal(const RowTotal&) = delete;
     int64_t* words() { return words_; }
     uint64_t combines = 0;
+    Gaps gaps;  // where they are kept
 
    private:
     static constexpr uint32_t kOwn = 24;
@@ -119,8 +121,9 @@ class RowAlgebra : public tree::NoEnds {
     using Inner = tree::WordInner;
 
     // `joins`: where order does not matter, rows join summaries; trees of which nobody asks for summaries never have any.
-    RowAlgebra(const Plan& plan, const RowShape& shape, tree::WordNodes& nodes, bool joins)
-        : plan_(plan), shape_(shape), nodes_(nodes), joins_(joins) {}
+    // `gapped`: summaries have the gaps between rows too, which a row in the middle of one may make narrower.
+    RowAlgebra(const Plan& plan, const RowShape& shape, tree::WordNodes& nodes, bool joins, bool gapped = false)
+        : plan_(plan), shape_(shape), nodes_(nodes), joins_(joins && !gapped), gapped_(gapped) {}
 
     uint64_t combines = 0;  // of all kinds
     uint64_t repairs = 0;   // those that made or changed summaries
@@ -132,17 +135,30 @@ class RowAlgebra : public tree::NoEnds {
     void add_rows(Total& total, const int64_t* row, size_t count) {
         total.combines += count;
         fold(total.words(), row, count);
+        if (gapped_) total.gaps.add_rows(row, count, shape_.stride);
     }
     void add_summaries(Total& total, const Inner* node, uint32_t from, uint32_t to) {
         if (from == to) return;
         total.combines += to - from;
-        join(total.words(), nodes_.summary(node, from), plan_.words(), to - from);
+        join(total.words(), nodes_.summary(node, from), nodes_.summary_words(), to - from);
+        for (; gapped_ && from < to; ++from) total.gaps.add(gaps(node, from));
     }
-    void add_total(Total& total, Total& other) { plan_.join(total.words(), other.words(), 0, 1); }
+    void add_total(Total& total, Total& other) {
+        plan_.join(total.words(), other.words(), 0, 1);
+        total.gaps.add(other.gaps);
+    }
     void store(Total& total, Inner* node, uint32_t index) {
-        std::memcpy(nodes_.summary(node, index), total.words(), plan_.words() * sizeof(int64_t));
+        int64_t* summary = nodes_.summary(node, index);
+        std::memcpy(summary, total.words(), plan_.words() * sizeof(int64_t));
+        if (gapped_) total.gaps.write(summary + plan_.words());
         combines += total.combines;
         repairs += total.combines;
+    }
+
+    bool gapped() const { return gapped_; }
+    // Of a child whose summary is valid.
+    Gaps gaps(const Inner* node, uint32_t index) const {
+        return Gaps::read(nodes_.summary(node, index) + plan_.words());
     }
 
     bool joins() const { return joins_; }
@@ -182,7 +198,7 @@ class RowAlgebra : public tree::NoEnds {
     const Plan& plan_;
     const RowShape& shape_;
     tree::WordNodes& nodes_;
-    bool joins_;
+    bool joins_, gapped_;
 };
 
 using RowNodes = tree::WordNodes;

@@ -34,6 +34,7 @@ void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, 
     frame.offset = number_in(options, "offset");
     frame.pane = number_in(options, "pane");
     frame.pane_offset = number_in(options, "pane_offset");
+    frame.gap = options.contains("gap") ? number_in(options, "gap") : 0;
     frame.merged = truth_in(options, "merged");
     frame.rounded = truth_in(options, "rounded");
     frame.identified = truth_in(options, "identified");
@@ -305,6 +306,70 @@ nb::object answer_range(KeyedEngine& engine, const Anchors& anchors, int64_t fro
     return spans_of(spans ? &found : nullptr);
 }
 
+// --- sessions ------------------------------------------------------------------------------------
+
+Anchors watch_sessions(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late) {
+    engine.keyed.require_current(batch.generation);
+    Bytes time_bytes(times);
+    return engine.keyed.watch_sessions(batch, data_of<int64_t>(time_bytes), Optional<uint8_t>(late).get());
+}
+
+Anchors changed_sessions(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late,
+                         const Anchors& watched) {
+    engine.keyed.require_current(batch.generation);
+    engine.keyed.require_current(watched.generation);
+    Bytes time_bytes(times);
+    return engine.keyed.changed_sessions(batch, data_of<int64_t>(time_bytes), Optional<uint8_t>(late).get(), watched);
+}
+
+nb::object folded_in(KeyedEngine& engine) {
+    std::vector<int64_t> records;
+    Anchors sessions = engine.keyed.folded(records);
+    return nb::make_tuple(std::move(sessions), bytes_of(records));
+}
+
+void unfold_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle starts, nb::handle lasts, nb::handle records) {
+    engine.keyed.require_current(batch.generation);
+    Bytes start_bytes(starts), last_bytes(lasts), record_bytes(records);
+    size_t rows = batch.slots.size(), words = rows * engine.keyed.plan().words();
+    if (record_bytes.view().size() != words * sizeof(int64_t))
+        fail(ErrorKind::corrupt, "sessions must have records of these aggregates.", "sessions");
+    engine.keyed.unfold(batch, data_of<int64_t>(start_bytes), data_of<int64_t>(last_bytes),
+                        data_of<int64_t>(record_bytes));
+}
+
+Anchors sessions_in(KeyedEngine& engine, KeyBatch& batch, nb::handle times) {
+    engine.keyed.require_current(batch.generation);
+    Bytes time_bytes(times);
+    return engine.keyed.sessions_in(batch, data_of<int64_t>(time_bytes));
+}
+
+// Writes the core's results for the sessions of a table, and returns the rows in each of them where Python has
+// aggregates of its own.
+nb::object answer_table(KeyedEngine& engine, const KeyBatch& batch, const Anchors& sessions, nb::handle times,
+                        nb::handle inputs, const nb::list& rooms, bool spans) {
+    engine.keyed.require_current(batch.generation);
+    Bytes time_bytes(times);
+    ColumnArgument columns(inputs);
+    Rooms all(rooms, sessions.items.size());
+    {
+        nb::gil_scoped_release others;
+        engine.keyed.answer_table(batch, sessions, data_of<int64_t>(time_bytes), columns.get(), all.outs[0]);
+    }
+    if (!spans) return nb::none();
+    Spans found;
+    for (size_t i = 0; i < sessions.marks.size(); ++i) {
+        found.order.push_back(static_cast<uint32_t>(i));
+        found.from.push_back(i ? sessions.marks[i - 1] : 0);
+    }
+    found.to = sessions.marks;
+    for (uint32_t row : batch.order) {
+        found.seqs.push_back(row);
+        found.times.push_back(data_of<int64_t>(time_bytes)[row]);
+    }
+    return spans_of(&found);
+}
+
 nb::object marks_of(KeyedEngine& engine, const Anchors& anchors, const nb::list& rooms, nb::handle extra) {
     engine.keyed.require_current(anchors.generation);
     Rooms all(rooms, anchors.items.size());
@@ -385,6 +450,18 @@ void bind_keyed(nb::module_& m) {
         .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
         .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
         .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a, "spans"_a)
+        .def(
+            "closing", [](KeyedEngine& e, int64_t until) { return e.keyed.closing(until); }, "until"_a)
+        .def("open_sessions", [](KeyedEngine& e) { return e.keyed.open_sessions(); })
+        .def("watch_sessions", watch_sessions, "batch"_a, "times"_a, "late"_a.none())
+        .def("changed_sessions", changed_sessions, "batch"_a, "times"_a, "late"_a.none(), "watched"_a)
+        .def("folded", folded_in)
+        .def("unfold", unfold_in, "batch"_a, "starts"_a, "lasts"_a, "records"_a)
+        .def(
+            "drop_folded", [](KeyedEngine& e, int64_t bound) { e.keyed.drop_folded(bound); }, "bound"_a)
+        .def("sessions_in", sessions_in, "batch"_a, "times"_a)
+        .def("answer_table", answer_table, "batch"_a, "sessions"_a, "times"_a, "inputs"_a, "rooms"_a, "spans"_a)
+        .def_prop_ro("open_count", [](KeyedEngine& e) { return e.keyed.open_count(); })
         .def("keys", keys_of, "anchors"_a, "widths"_a)
         .def("answer", answer_anchors, "anchors"_a, "rooms"_a, "spans"_a)
         .def("marks", marks_of, "anchors"_a, "rooms"_a, "extra"_a.none())

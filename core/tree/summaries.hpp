@@ -41,6 +41,11 @@ class Summaries {
         algebra_.add_summaries(total, node, begin, end);
     }
 
+    // Computes the summary of a child that is not on a spine, if it is stale.
+    void require_valid(Inner* node, uint32_t level, uint32_t index) {
+        if (!node->is_valid(index)) repair(node, level, index);
+    }
+
     // The aggregate of a subtree from its entries and the valid summaries below it; for checks.
     void recompute(Node* node, uint32_t level, Total& total) {
         if (level == 0) {

@@ -84,7 +84,7 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
         tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
-    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {_anchors(pipeline)}"))
+    windows = tree.add(Text(_windows(pipeline)))
     windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
         windows.add(Text(f"{name} = {monoid!r}"))
@@ -93,6 +93,12 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     target = tree.add(Text(f"sink: {sink.format} {sink.path or sink.table or sink.topic or ''}".rstrip()))
     target.add(Text(f'emit "{rolling.spec.emit}"'))
     return tree
+
+
+def _windows(pipeline: Pipeline) -> str:
+    if pipeline.rolling.gap is not None:
+        return f"sessions: events at most {name_of(pipeline.rolling.gap)} apart"
+    return f"windows: {', '.join(name_of(size) for size in pipeline.rolling.windows)} {_anchors(pipeline)}"
 
 
 def _anchors(pipeline: Pipeline) -> str:

@@ -236,6 +236,13 @@ def minus(ticks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return np.where(early, floor, ticks - np.where(early, 0, size))
 
 
+def plus(ticks: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return times plus a size, clipped at the largest int64."""
+    ceiling = np.iinfo(np.int64).max
+    beyond = ticks > ceiling - size
+    return np.where(beyond, ceiling, ticks + np.where(beyond, 0, size))
+
+
 def evaluated(table: "pa.Table", what: "str | Expression") -> "pa.ChunkedArray":
     """Return a column by its name, or the value of an expression over the table's columns."""
     if isinstance(what, str):

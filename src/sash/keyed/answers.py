@@ -12,7 +12,7 @@ from sash import _core
 from sash.errors import ArgumentError, ResultOverflowError
 from sash.inputs import arrow, record
 from sash.keyed import python_aggregates, python_results
-from sash.keyed.definition import Definition
+from sash.keyed.definition import Definition, column_name
 from sash.times import Instants
 
 Values = Callable[[list[str], NDArray[np.int64]], Any]  # columns by name, of rows by their places, as a table
@@ -71,10 +71,23 @@ class Answers:
             answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
         return answers
 
+    def fold_sessions(self, spans: python_aggregates.Spans, sessions: _core.Anchors, values: Values) -> None:
+        """Compute what Python does of the results of sessions, which have these rows."""
+        starts, lasts = (np.frombuffer(part, dtype=np.int64) for part in (sessions.times(), sessions.seqs()))
+        self._fold_ranges(spans, values, [(starts, arrow.plus(lasts, self.definition.largest))])
+
     def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values) -> None:
+        ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
+        self._fold_ranges(spans, values, [(arrow.minus(ends, size), ends) for _, size in self.definition.windows])
+
+    def _fold_ranges(
+        self,
+        spans: python_aggregates.Spans,
+        values: Values,
+        windows: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    ) -> None:
         definition = self.definition
         rows = values(definition.foreign_columns, spans.seqs)
-        ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
         times = self._times(spans.times)
         for name, monoid, _ in definition.foreign:
             columns = [read.column for part in monoid.parts for read in part.inputs] or monoid.columns
@@ -84,8 +97,8 @@ class Answers:
             ]
             with python_results.exact_decimals() if monoid.built_in else nullcontext():
                 fold = python_aggregates.Fold(monoid, read, times, unreadable)
-                for window, (_, size) in enumerate(definition.windows):
-                    ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
+                for window, (starts, ends) in enumerate(windows):
+                    ranges = list(zip(self._times(starts), self._times(ends), strict=True))
                     self._put(name, window, spans.order, fold.results(spans, window, ranges))
 
     def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
@@ -114,7 +127,7 @@ class Answers:
         numbers = self._numbers() if keep is None else {}
         for agg in self.definition.names:
             for window, (size, _) in enumerate(self.definition.windows):
-                name = f"{agg}_{size}" if size else agg  # a range has no size that names it
+                name = column_name(agg, size)
                 column = numbers.get((agg, window))
                 columns[name] = self._aggregate(agg, window, name, keep, on_error, counts) if column is None else column
         return columns, counts

@@ -65,7 +65,7 @@ class Definition:
             struct,
             tuple(native),
             tuple(other),
-            _sizes(spec.windows, unit),
+            _sizes(spec, unit),
             unit,
             f"({','.join(kinds[read] for read in struct.layout().reads)})",
             frozenset(name for name, agg in native.items() if _returns_booleans(agg, table)),
@@ -128,6 +128,7 @@ class Definition:
             "offset": 0 if grid is None else grid.offset,
             "pane": 0 if grid is None or spec.resolution is None else grid.pane,
             "pane_offset": 0 if grid is None else grid.pane_offset,
+            "gap": 0 if spec.gap is None else self.largest,
             "merged": False,
             "rounded": spec.resolution is not None,
             "identified": bool(self.compared(spec)),
@@ -211,7 +212,15 @@ class Definition:
         return table.num_rows, *columns
 
 
-def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int], ...]:
+def column_name(agg: str, window: str) -> str:
+    """Return the name of a result; that of a range or a session has no window's name in it."""
+    return f"{agg}_{window}" if window else agg
+
+
+def _sizes(spec: Spec, unit: str | None) -> tuple[tuple[str, int], ...]:
+    windows = spec.windows
+    if spec.gap is not None:
+        return (("", durations.ticks_of(spec.gap, unit, "gap")),)
     if not windows:
         raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
     named = tuple((durations.name_of(size), durations.ticks_of(size, unit, "windows")) for size in windows)

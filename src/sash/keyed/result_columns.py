@@ -8,7 +8,7 @@ import numpy as np
 from sash import _core, durations
 from sash.errors import ArgumentError, shown
 from sash.inputs import arrow
-from sash.keyed.definition import Definition
+from sash.keyed.definition import Definition, column_name
 from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ def boundary_columns(
 
 def result_names(definition: Definition, spec: Spec) -> list[str]:
     """Return the names of all columns that results add."""
-    names = [f"{agg}_{size}" for agg in definition.names for size, _ in definition.windows]
+    names = [column_name(agg, size) for agg in definition.names for size, _ in definition.windows]
     if spec.every is not None:
         names = [*spec.keys, *event_columns(spec), "window_start", "window_end", *names]
+    if spec.gap is not None:
+        names = [*spec.keys, *event_columns(spec), "session_start", "session_end", *names]
     names += ["revision", "deleted"] if spec.emit == "update" else []
     return names + (["late"] if spec.late == "emit" else [])
 

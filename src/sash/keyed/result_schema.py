@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sash import durations
 from sash.inputs import arrow
-from sash.keyed.definition import Definition
+from sash.keyed.definition import Definition, column_name
 from sash.keyed.result_columns import (
     event_columns,
     own_columns,
@@ -16,6 +16,7 @@ from sash.keyed.result_columns import (
     require_unlike,
     result_names,
 )
+from sash.keyed.session_columns import session_fields
 from sash.keyed.spec import Spec
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def result_schema(spec: Spec, definition: Definition, schema: "pa.Schema") -> "p
     if spec.every is not None:
         require_unlike(result_names(definition, spec))
         return pa.schema(_boundary_fields(spec, schema) + added, _resolution(spec))
+    if spec.gap is not None:
+        require_unlike(result_names(definition, spec))
+        return pa.schema(session_fields(spec, schema) + added)
     if spec.emit == "arrival":
         require_new(schema.names, [field.name for field in added])
         return pa.schema([*schema, *added], schema.metadata)
@@ -101,7 +105,8 @@ def aggregate_fields(spec: Spec, definition: Definition) -> "list[pa.Field]":
         types[name] = _core_type(shape, kinds, definition.native.parts[i].fields)
     for name, inner in definition.structs.items():
         types[name] = pa.struct([(one, types[f"{name}.{one}"]) for one in inner])
-    return [pa.field(f"{name}_{size}", types[name]) for name in definition.names for size, _ in definition.windows]
+    windows = [window for window, _ in definition.windows]
+    return [pa.field(column_name(name, window), types[name]) for name in definition.names for window in windows]
 
 
 def _core_type(shape: str, kinds: str, fields: tuple[str, ...]) -> "pa.DataType":

@@ -14,6 +14,8 @@ from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.progress import shown_on_terminal
 from sash.keyed.questions import asked, instants_in, keys_in, require_askable, require_has, widened
 from sash.keyed.result_columns import boundary_columns, require_new, require_unlike, result_names
+from sash.keyed.rolling_sessions import sessions_of
+from sash.keyed.session_spec import require_no_questions
 from sash.keyed.spec import Spec
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
@@ -24,7 +26,7 @@ def rolling(
     *,
     keys: Any = None,
     time: str,
-    windows: Any,
+    windows: Any = None,
     aggs: Any,
     per: str = "event",
     every: Any = None,
@@ -32,6 +34,7 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    gap: Any = None,
     at: Any = None,
     at_time: str | None = None,
 ) -> Any:
@@ -39,7 +42,10 @@ def rolling(
 
     A row's window is (t - size, t], or [t - size, t) with `closed="left"`, among the rows with the same keys; rows with
     equal times are in each other's windows, as in SQL's RANGE. With `every` there is instead a row for each key and
-    boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. With `at`,
+    boundary b of that grid, with the windows [b - size, b), as long as the largest of them is not empty. With
+    `per="session"` and `gap` there is a row for each key and session, which is rows that follow each other at most
+    `gap` apart: `session_start`, `session_end` (its last row + gap), and the aggregates under their own names; there
+    are no `windows` then. With `at`,
     another table with key and time columns, every row and column of that table comes back, with the results as of its
     time t, of the windows (t - size, t] or [t - size, t): a point-in-time join. Its times may lie anywhere, in any
     order; a key without rows has counts of 0 and null for the rest, a null time has null results. `at_time` is its time
@@ -57,10 +63,11 @@ def rolling(
     >>> asked["total_5"].to_pylist()
     [7, 5, None]
     """
+    require_no_questions(per, at)
     emit = None if every is None else "final"
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
-        closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+        closed=closed, offset=offset, resolution=resolution, on_error=on_error, gap=gap,
     )  # fmt: skip
     require_monoids(spec.aggs)
     require_askable(at, at_time, every)
@@ -73,6 +80,8 @@ def rolling(
         questions = tables.source_of(at, "at")
         return questions.extended(_of_questions(questions, at_time or spec.time, rows, spec))
     definition = Definition.of(spec, rows)
+    if spec.gap is not None:
+        return source.like(_of_sessions(rows, spec, definition))
     if every is not None:
         return source.like(_of_boundaries(rows, spec, definition))
     require_new(source.column_names, result_names(definition, spec))
@@ -164,6 +173,11 @@ def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:
     with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
         answers = Answers.of(definition, rows.engine, anchors, rows.values)
     bounds = boundary_columns(definition, rows.engine, spec, table.schema, anchors)
+    return arrow.with_columns(bounds, _columns(answers, spec))
+
+
+def _of_sessions(table: Any, spec: Spec, definition: Definition) -> Any:
+    bounds, answers = sessions_of(table, spec, definition)
     return arrow.with_columns(bounds, _columns(answers, spec))
 
 

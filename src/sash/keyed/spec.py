@@ -5,6 +5,7 @@ from typing import Any
 
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
+from sash.keyed.session_spec import SESSION, require_per
 
 CHOICES = {
     "emit": ("arrival", "final", "update"),
@@ -33,17 +34,14 @@ class Spec:
     offset: Any = None
     resolution: Any = None
     on_error: str = "null"
+    gap: Any = None  # of sessions; None: results are for events or boundaries
 
     @classmethod
     def of(cls, *, per: Any = "event", **words: Any) -> "Spec":
         """Check the arguments of a call; None means the default, which depends on `every` for some."""
-        if per != "event":
-            raise ArgumentError(
-                f'per must be "event", got {shown(per)}; for slide boundaries use every=.',
-                argument="per",
-            )
+        sessions = require_per(per, words)
         sliding = words.get("every") is not None
-        defaults = {"emit": "final" if sliding else "arrival", "closed": "left" if sliding else "right"}
+        defaults = {"emit": "final" if sliding or sessions else "arrival", "closed": "left" if sliding else "right"}
         words |= {name: default for name, default in defaults.items() if words.get(name) is None}
         for name, known in CHOICES.items():
             if name in words and words[name] not in known:
@@ -53,7 +51,7 @@ class Spec:
                 )
         words["keys"] = column_names(words["keys"], "keys")
         words["carry"] = column_names(words.get("carry"), "carry")
-        words["windows"] = tuple(durations.listed(words["windows"]))
+        words["windows"] = () if sessions else tuple(durations.listed(words["windows"]))
         for name in ("time", "id"):
             if words.get(name) is not None or name == "time":
                 require_name(words.get(name), name)
@@ -94,7 +92,8 @@ class Spec:
         plain["windows"] = [plain_size(size) for size in self.windows]
         for name in ("every", "lateness", "offset", "resolution"):
             plain[name] = plain_size(plain[name])
-        return plain
+        gap = plain.pop("gap")  # so that definitions from before sessions are what they were
+        return plain if gap is None else plain | {"per": SESSION, "gap": plain_size(gap)}
 
 
 def plain_size(size: Any) -> Any:

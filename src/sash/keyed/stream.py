@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import durations
-from sash.errors import ArgumentError, KindError, shown
+from sash.errors import ArgumentError, KindError, UnsupportedError, shown
 from sash.inputs import arrow
 from sash.keyed import saved_state
 from sash.keyed.definition import Definition
@@ -22,6 +22,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Positio
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.emit_questions import QuestionArrival, QuestionFinal, QuestionUpdate
+from sash.keyed.emit_sessions import SessionFinal, SessionUpdate
 from sash.keyed.horizon import Grid, Horizon
 from sash.keyed.intake import (
     AWAITED,
@@ -69,6 +70,7 @@ class Step(NamedTuple):
     counts: Counter[str]
 
 
+_SESSIONS: dict[str, type[Any]] = {"final": SessionFinal, "update": SessionUpdate}
 _QUESTIONS: dict[str, type[Any]] = {"arrival": QuestionArrival, "final": QuestionFinal, "update": QuestionUpdate}
 
 
@@ -102,7 +104,7 @@ class Stream:
         """Start a stream for batches with the columns of this table; with `panes`, for batches of its panes."""
         _require_columns(spec, table)
         definition = Definition.of(spec, table)
-        emits = _EMITTERS[spec.every is not None, spec.emit] if asking is None else _QUESTIONS[spec.emit]
+        emits = _emitter(spec) if asking is None else _QUESTIONS[spec.emit]
         named = spec.id is not None and arrow.ids_are_named(table.schema.field(spec.id).type)
         engine = definition.engine(spec, remembers=emits.remembers, named=named)
         lateness = 0
@@ -197,6 +199,8 @@ class Stream:
 
     def drop_before(self, horizon: Any) -> None:
         """Drop every row before a time, but not of the pane that it lies in."""
+        if self.spec.gap is not None:
+            raise UnsupportedError('drop_before is not available with per="session", whose rows are folded.')
         bound = self.ticks(horizon, "horizon")
         if self.panes is not None:
             bound = max(self.panes.late_before(bound), LOWEST + 1)
@@ -273,8 +277,9 @@ class Stream:
     def _retyped(self, schema: "pa.Schema") -> "Stream | None":
         """Return the same stream for batches of another schema, or None if its rows would be stored otherwise."""
         new = Stream.of(self.spec, schema.empty_table())
-        panes = new.definition.merges(self.spec) and new.engine.record_words != self.engine.record_words
-        if panes or new.definition.shown != self.definition.shown:
+        folded = new.definition.merges(self.spec) or self.engine.open_count  # records are stored, and not only rows
+        others = folded and new.engine.record_words != self.engine.record_words
+        if others or new.definition.shown != self.definition.shown:
             return None
         kinds = [arrow.key_kind(schema.field(name).type) for name in self.spec.keys]
         widths, ids = arrow.key_widths(kinds), self.spec.id is not None
@@ -319,6 +324,8 @@ class Stream:
         seq = self.position.seq
         self.restore_position(saved)
         self.position.seq = seq
+        if self.spec.gap is not None:  # rows behind the horizon are among what was folded before
+            self.engine.drop_folded(self.retained_after(self.horizon.at))
         self.expire()
 
     @property
@@ -394,6 +401,10 @@ class Stream:
             return str(ticks)
         pa = arrow.pyarrow()
         return str(arrow.times_of(np.array([ticks]), self.time_type).cast(pa.string())[0].as_py())
+
+
+def _emitter(spec: Spec) -> type[Any]:
+    return _EMITTERS[spec.every is not None, spec.emit] if spec.gap is None else _SESSIONS[spec.emit]
 
 
 def _latest(one: int | None, other: int | None) -> int | None:

@@ -15,6 +15,7 @@ from sash.errors import ArgumentError, CorruptStateError, SashError, Unsupported
 from sash.inputs import arrow, tables
 from sash.keyed import queries, saved_state
 from sash.keyed.one_event import Event, OneByOne, empty_table, require_arrival, results_of_nothing
+from sash.keyed.session_spec import require_windows
 from sash.keyed.spec import Spec
 from sash.keyed.stream import COUNTS, Stream
 
@@ -37,7 +38,7 @@ class KeyedWindows:
         *,
         keys: Any,
         time: str,
-        windows: Any,
+        windows: Any = None,
         aggs: Any,
         per: str = "event",
         every: Any = None,
@@ -51,21 +52,24 @@ class KeyedWindows:
         offset: Any = None,
         resolution: Any = None,
         on_error: str = "null",
+        gap: Any = None,
         schema: Any = None,
     ) -> None:
         """Define the aggregates; `schema` or else the first values determine the types of the columns.
 
         `per="event"` has a result for each row, `every="1 minute"` one for each key and boundary of that grid, shifted
-        by `offset`. `emit` is "arrival" (each row at once), "final" (each result once, when nothing can change it) or
-        "update" (again whenever it changes). Rows more than `lateness` behind the watermark are late; `late="emit"`
-        returns them with null results. `retract` is the column or condition that marks deletes, `id` the column that
-        distinguishes events of the same key and time, `carry` the columns to include in the results. `schema` is an
-        Arrow schema with at least the columns that are read; it need not be given again after `from_bytes`.
+        by `offset`; `per="session"` has one for each key and session, which is rows that follow each other at most
+        `gap` apart, and takes no `windows`. `emit` is "arrival" (each row at once), "final" (each result once, when
+        nothing can change it) or "update" (again whenever it changes). Rows more than `lateness` behind the watermark
+        are late; `late="emit"` returns them with null results. `retract` is the column or condition that marks
+        deletes, `id` the column that distinguishes events of the same key and time, `carry` the columns to include in
+        the results. `schema` is an Arrow schema with at least the columns that are read; it need not be given again
+        after `from_bytes`.
         """
         self.spec = Spec.of(
             keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
             late=late, retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution,
-            on_error=on_error,
+            on_error=on_error, gap=gap,
         )  # fmt: skip
         self._stream: Stream | None = None if schema is None else Stream.of(self.spec, empty_table(schema))
         self._counts = dict.fromkeys(COUNTS, 0)
@@ -147,6 +151,7 @@ class KeyedWindows:
         ({'total_10': 5}, {'total_10': None})
         """
         with self._lock:
+            require_windows(self.spec, "now")
             if self._stream is None:
                 return results_of_nothing(self.spec, key)
             return self._ones(self._stream).now(key, at)
@@ -203,6 +208,7 @@ class KeyedWindows:
         [2, 1]
         """
         with self._lock:
+            require_windows(self.spec, "query")
             if self._stream is None:
                 raise ArgumentError("keys must be asked about after the first batch, which determines their types.")
             return queries.query(self._stream, keys, at=at, start=start, stop=stop, closed=closed)

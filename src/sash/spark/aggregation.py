@@ -4,7 +4,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sash.errors import KindError, shown
+from sash.errors import KindError, UnsupportedError, shown
+from sash.keyed.session_spec import SESSION, require_no_questions
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.questions import answer_batch
@@ -21,7 +22,7 @@ def rolling(
     *,
     keys: Any = None,
     time: str,
-    windows: Any,
+    windows: Any = None,
     aggs: Any,
     per: str = "event",
     every: Any = None,
@@ -35,6 +36,7 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    gap: Any = None,
     at: DataFrame | None = None,
     at_time: str | None = None,
     at_id: str | None = None,
@@ -58,6 +60,10 @@ def rolling(
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
 
+    With `per="session"` and `gap`, the result has a row for each key and session instead, and `windows` is left out; a
+    session, but not a key, must fit into memory. A stream keeps the rows from the horizon on, and of each open session
+    one record of those before.
+
     With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
     each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
     Of two batch DataFrames neither the events nor the questions of a key need to fit into memory. Two streaming ones
@@ -80,9 +86,15 @@ def rolling(
     if history is not None:
         require_history(history, df)
     require_questions(df, at, at_time, at_id, every)
+    require_no_questions(per, at)
+    if history is not None and per == SESSION:
+        raise UnsupportedError(
+            'history is not available with per="session"; stream the rows so far instead.', argument="history"
+        )
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+        gap=gap,
     )  # fmt: skip
     if not df.isStreaming:
         return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)

@@ -303,7 +303,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a number of deletes": ({"retract": 3}, "retract must be a column or a condition, got 3"),
     "unknown emission": ({"emit": "sometimes"}, "emit must be one of arrival, final, update, got 'sometimes'"),
-    "unknown anchor": ({"per": "row"}, 'per must be "event", got .row.'),
+    "unknown anchor": ({"per": "row"}, 'per must be "event" or "session", got .row.'),
     "unknown fate": ({"late": "keep"}, "late must be one of drop, emit, got 'keep'"),
     "no duration": ({"lateness": "soon"}, "lateness must be a duration such as .*, got 'soon'"),
     "a lateness below 0": ({"lateness": "-1 minute"}, "lateness must be zero or more, got '-1 minute'"),

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from oracles.every import EveryOracle
 from oracles.keyed import Aggregate, KeyedOracle, Row
+from oracles.sessions import SessionOracle
 from sash import KeyedWindows, Monoid, monoids
 from sash.keyed.spec import Spec
 from sash.spark.stream.packing import END
@@ -33,7 +34,7 @@ KINDS = {
     "c": spark.StringType(),
     "gone": spark.BooleanType(),
 }
-TIMES = ("t", "window_start", "window_end")
+TIMES = ("t", "window_start", "window_end", "session_start", "session_end")
 
 COMMUTATIVE: dict[str, Aggregate] = {"n": ("count",), "s": ("sum", "x"), "top": ("max", "x"), "mean": ("mean", "x")}
 ORDERED: dict[str, Aggregate] = {"f": ("affine", "a", "b"), "old": ("first", "x"), "new": ("last", "x")}
@@ -80,6 +81,7 @@ class Asking:
     every: int | None = None
     offset: int = 0
     resolution: int | None = None
+    gap: int | None = None  # of sessions; None: there are windows
 
     def words(self) -> dict[str, Any]:
         """The words that engines and oracles share."""
@@ -90,8 +92,10 @@ class Asking:
         return words | ({"closed": self.closed} if self.closed else {})
 
     def engine_words(self) -> dict[str, Any]:
-        words = self.words() | {"aggs": monoids_of(self.aggs), "windows": [duration(size) for size in self.sizes]}
-        words["lateness"] = duration(self.lateness)
+        words = self.words() | {"aggs": monoids_of(self.aggs), "lateness": duration(self.lateness)}
+        if self.gap is not None:
+            return words | {"per": "session", "gap": duration(self.gap)}
+        words["windows"] = [duration(size) for size in self.sizes]
         return words | {name: duration(ticks) for name, ticks in self.grid().items()}
 
     def grid(self) -> dict[str, int]:
@@ -112,6 +116,8 @@ class Asking:
         return plan_of(self.schema(), spec, buckets, **{"protected": 2, **more})
 
     def oracle(self) -> KeyedOracle:
+        if self.gap is not None:
+            return SessionOracle(**self.words(), aggs=self.aggs, gap=self.gap, lateness=self.lateness)
         words = self.words() | {"windows": {duration(size): size for size in self.sizes}, "aggs": self.aggs}
         return (KeyedOracle if self.every is None else EveryOracle)(**words, lateness=self.lateness, **self.grid())
 
@@ -152,7 +158,8 @@ class Upserts:
     """A table that keeps the row with the greatest revision of each anchor."""
 
     def __init__(self, asking: Asking) -> None:
-        self.anchor = ("k", "window_end") if asking.every else ("k", "t", *(("i",) if asking.ids else asking.carry))
+        own = ("k", "window_end") if asking.every else ("k", "session_start") if asking.gap else None
+        self.anchor = own or ("k", "t", *(("i",) if asking.ids else asking.carry))
         self.rows: dict[Any, Row] = {}
         self.late: list[Row] = []
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import date, time
 from typing import Annotated, Any, Literal
 
-from sash.durations import listed, nanoseconds
+from sash.durations import listed, name_of, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
+from sash.keyed.definition import column_name
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.pipeline.config.aggregate_syntax import aggregate
@@ -146,11 +147,12 @@ class Rolling(Part):
 
     keys: Names = []
     time: str = Field(description="the column of event times")
-    windows: Annotated[list[Size], BeforeValidator(listed)] = Field(description='sizes, as in ["1h", "24h"]')
+    windows: Annotated[list[Size], BeforeValidator(listed)] = Field([], description='sizes, as in ["1h", "24h"]')
     aggs: dict[str, Annotated[Any, PlainValidator(_collected(_aggregate))]] = Field(
         description='aggregates by name, as in total = "sum(amount)"'
     )
-    per: Literal["event"] = "event"
+    per: Literal["event", "session"] = "event"
+    gap: Size | None = None
     every: Size | None = None
     emit: str | None = None
     lateness: Size | None = None
@@ -168,6 +170,17 @@ class Rolling(Part):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the call."""
         return {name: getattr(self, name) for name in type(self).model_fields}
+
+    @property
+    def of_events(self) -> bool:
+        """Whether results are for rows, or questions."""
+        return self.every is None and self.gap is None
+
+    @property
+    def result_names(self) -> dict[str, list[str]]:
+        """The result columns of each aggregate, one per window."""
+        windows = [name_of(size) for size in self.windows] if self.gap is None else [""]
+        return {agg: [column_name(agg, window) for window in windows] for agg in self.aggs}
 
     @property
     def spec(self) -> Spec:
@@ -239,7 +252,7 @@ class Pipeline(Part):
         if not self.keeps_latest:
             return said
         table, what, id = ("rolling", "rows", rolling.id) if self.at is None else ("at", "questions", self.at.id)
-        if rolling.every is None and id is None and "keys" not in sink.options:
+        if rolling.of_events and id is None and "keys" not in sink.options:
             same = ", ".join(self.identity)
             cure = ", or set sink.options.keys if nothing is equal." if sink.upserts else "."
             said.append(
@@ -259,13 +272,15 @@ class Pipeline(Part):
     def identity(self) -> list[str]:
         """The columns that identify a result: the keys and the time, and the id where there is one."""
         id = self.rolling.id if self.at is None else self.at.id
-        return [*self.rolling.keys, self.anchor_time, *([id] if id is not None and self.rolling.every is None else [])]
+        return [*self.rolling.keys, self.anchor_time, *([id] if id is not None and self.rolling.of_events else [])]
 
     @property
     def anchor_time(self) -> str:
         """The column that says as of when a result is."""
         if self.rolling.every is not None:
             return "window_end"
+        if self.rolling.gap is not None:
+            return "session_start"
         return (self.at.time if self.at is not None else None) or self.rolling.time
 
     @property

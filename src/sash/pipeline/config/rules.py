@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sash.errors import SashError, shown
+from sash.keyed.session_spec import SESSION
 from sash.locations import local_path, location
 from sash.pipeline.config.errors import Mistake, unknown_key
 from sash.pipeline.config.model import TO_PATHS, UPSERTS, flat
@@ -33,6 +34,7 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
     yield from _source(data, "source", mode)
     yield from _history(data, mode)
     yield from _questions(data, mode)
+    yield from _sessions(_table(data, "rolling"), data)
     yield from _steps(data.get("steps"), ("steps",))
     yield from _steps(_table(data, "output").get("steps"), ("output", "steps"))
     yield from _places(data)
@@ -45,6 +47,25 @@ def conflicts(data: dict[str, Any]) -> Iterator[Mistake]:
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
     table = data.get(name)
     return table if isinstance(table, dict) else {}
+
+
+def _sessions(rolling: dict[str, Any], data: dict[str, Any]) -> Iterator[Mistake]:
+    """Yield the mistakes in keys that windows, or sessions, need."""
+    if rolling.get("per") != SESSION:
+        if rolling and "windows" not in rolling:
+            yield Mistake(("rolling", "windows"), 'missing; expected sizes, as in ["1h", "24h"].')
+        if "gap" in rolling:
+            yield Mistake(("rolling", "gap"), 'cannot be used without per = "session".')
+        return
+    if "gap" not in rolling:
+        message = 'missing; per = "session" needs the longest time between two events, as in "30 minutes".'
+        yield Mistake(("rolling", "gap"), message)
+    for key in ("windows", "every", "offset", "resolution", "carry", "closed"):
+        if key in rolling:
+            yield Mistake(("rolling", key), 'must be omitted with per = "session".')
+    for table in ("history", "at"):
+        if table in data:
+            yield Mistake((table,), 'must be omitted with per = "session".')
 
 
 def _steps(steps: Any, path: tuple[str, ...]) -> Iterator[Mistake]:

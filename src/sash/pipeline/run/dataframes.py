@@ -299,15 +299,10 @@ def plotted_column(pipeline: Pipeline, schema: StructType) -> str | None:
     chosen = pipeline.view.column
     if chosen is not None and chosen not in schema.names:
         raise pipeline.mistake(("view", "column"), _missing_column(chosen, "results", schema.names))
-    names = [name for agg in pipeline.rolling.aggs for name in _result_columns(pipeline, agg)]
+    names = [name for agg in pipeline.rolling.aggs for name in pipeline.rolling.result_names[agg]]
     candidates = names if chosen is None else [chosen]
     numeric = (name for name in candidates if name in schema.names and isinstance(schema[name].dataType, NumericType))
     return next(numeric, None)
-
-
-def _result_columns(pipeline: Pipeline, agg: str) -> list[str]:
-    """Return the result columns of an aggregate, one per window."""
-    return [f"{agg}_{durations.name_of(size)}" for size in pipeline.rolling.windows]
 
 
 def _missing_column(name: str, what: str, names: Sequence[str]) -> str:
@@ -364,7 +359,7 @@ def _rolling_key(pipeline: Pipeline, error: SashError) -> Path:
         return _OTHER_TABLES[argument]
     if argument == "aggs":
         for name, monoid in pipeline.rolling.aggs.items():
-            if column in (*monoid.columns, name, *_result_columns(pipeline, name)):
+            if column in (*monoid.columns, name, *pipeline.rolling.result_names[name]):
                 return "rolling", "aggs", name
     is_key = argument in type(pipeline.rolling).model_fields
     return ("rolling", argument) if argument is not None and is_key else ("rolling",)

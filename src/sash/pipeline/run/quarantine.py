@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
-from sash.durations import name_of, nanoseconds
+from sash.durations import nanoseconds
 from sash.errors import ArgumentError, shown
 from sash.inputs.arrow import pyarrow
 from sash.keyed.result_columns import event_columns
@@ -116,12 +116,12 @@ def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
     spec = pipeline.rolling.spec
     if spec.late == "drop" or not pipeline.keeps_latest:
         return results
-    sizes = [name_of(window) for window in spec.windows]
-    added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}
-    added |= set() if spec.every is None else {"window_start", "window_end"}
+    added = {name for names in pipeline.rolling.result_names.values() for name in names}
+    added |= {"revision", "deleted", "late"} | (set() if spec.every is None else {"window_start", "window_end"})
+    added |= set() if spec.gap is None else {"session_start", "session_end"}
     row = [name for name in results.columns if name not in added]
-    # The time and the id of late events are columns of their own among boundaries, where all others have none.
-    gone = {"late", *(event_columns(spec) if spec.every is not None else ())}
+    # The time and the id of late events are columns of their own among boundaries and sessions, which have none.
+    gone = {"late", *(() if pipeline.rolling.of_events else event_columns(spec))}
     own = [name for name in results.columns if name not in gone]
     late = F.coalesce(F.col("late"), F.lit(False))
     if pipeline.quarantine.path is None:

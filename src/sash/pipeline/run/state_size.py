@@ -3,6 +3,7 @@
 span     = largest window + lateness + watermark delay     how long a row may be needed
 entries  = rows per second * span                          where rows are stored
          = keys * (span / pane + 1), at most the rows      where rows are combined into panes
+         = rows per second * (lateness + delay) + keys     with sessions: one may be open for each key
 
 The bytes of an entry and of a key are measured: made-up rows go through the stream and the log of the plan, which
 count what they allocate and write, and what a sample of them takes is scaled up.
@@ -40,11 +41,14 @@ class Estimate:
     entries: int
     memory_bytes: int  # on all workers together
     stored_bytes: int
+    sessions: bool = False
 
     def lines(self) -> list[str]:
         """Return the estimate as lines of text."""
         span, what = duration(self.span_seconds), "rows"
         product = f"{count(self.rows_per_second)} rows/s × {span}"
+        if self.sessions:
+            what, product = "rows and open sessions", f"{product} and {count(self.keys)} keys"
         if self.pane_seconds is not None:
             what, product = "panes", f"{count(self.keys)} keys × panes of {duration(self.pane_seconds)} over {span}"
         return [
@@ -57,16 +61,17 @@ class Estimate:
 def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -> Estimate:
     """Estimate the state of a stream at a rate; `keys` is how many keys have rows within the span."""
     spec = plan.spec
-    largest = max(nanoseconds(window, "windows") for window in spec.windows)
+    largest = max((nanoseconds(window, "windows") for window in spec.windows), default=0)
     lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
     delay = nanoseconds(watermark, "watermark")
     span = (largest + lateness + delay) / 1e9
     rows, keys = rows_per_second * span, keys if spec.keys else 1
     pane = pane_seconds(plan) if plan.merges else None
     entries = rows if pane is None else min(rows, keys * (span / pane + 1))
+    entries += 0 if spec.gap is None else keys
     sample = _Sample(plan, pane or span * keys / max(entries, 1), delay // _MICROSECOND)
     memory, stored = sample.scaled(keys, entries / keys)
-    return Estimate(rows_per_second, keys, span, pane, round(entries), memory, stored)
+    return Estimate(rows_per_second, keys, span, pane, round(entries), memory, stored, spec.gap is not None)
 
 
 def pane_seconds(plan: Plan) -> float:

@@ -71,7 +71,13 @@ class Request:
     results: pa.Schema  # of the aggregates
     reach: int  # how far back a window reaches, its end included
     grid: Grid | None = None
+    sessions: bool = False  # are results for sessions?
     rows: int = ROWS  # of a chunk, at least
+
+    @property
+    def makes_rows(self) -> bool:
+        """Whether results are rows of their own, and not columns of the rows that come in."""
+        return self.sessions or self.grid is not None
 
     def at_places(self, places: Iterable[int]) -> "Request":
         """Return the same request for rows that have the columns at other positions."""
@@ -93,10 +99,16 @@ class Request:
 
 def answers_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the answers of a partition, batch by batch."""
-    chunks = EventChunks(request) if request.grid is None else BoundaryChunks(request, request.grid)
+    chunks = _chunks(request)
     for batch in batches:
         yield from chunks.take(batch)
     yield from chunks.end()
+
+
+def _chunks(request: Request) -> "Chunks":
+    if request.sessions:
+        return SessionChunks(request)
+    return EventChunks(request) if request.grid is None else BoundaryChunks(request, request.grid)
 
 
 class Chunks:
@@ -223,6 +235,28 @@ class BoundaryChunks(Chunks):
         visible = same_key(read, request.keys, key) & (times >= max(self.grid.needed_after(until), LOWEST))
         self.key, self.until, self.due = key, until, 0
         self.keep(read.filter(pa.array(visible)), [])
+
+
+class SessionChunks(Chunks):
+    """Answers of sessions: the keys, when they start and end, and the aggregates of their rows."""
+
+    def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the answers of the sessions that no later row can join."""
+        request = self.request
+        _, read = self.take_waiting()
+        answers = request.answer(read)
+        if last:
+            yield from answers.combine_chunks().to_batches(max_chunksize=ROWS)
+            self.keep(read.slice(read.num_rows), [])
+            return
+        times, _ = times_in(read, request.time)
+        key = read.slice(read.num_rows - 1)
+        starts, _ = times_in(answers, "session_start")
+        ends, known = times_in(answers, "session_end")
+        is_open = same_key(answers, request.keys, key) & (~known | (ends >= times[-1]))
+        yield from answers.filter(pa.array(~is_open)).combine_chunks().to_batches(max_chunksize=ROWS)
+        joinable = same_key(read, request.keys, key) & (times >= starts[is_open].min())
+        self.keep(read.filter(pa.array(joinable)), [])
 
 
 def times_in(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:

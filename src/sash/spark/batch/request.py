@@ -10,12 +10,13 @@ from pyspark.sql import types as spark
 from sash.errors import ArgumentError, shown
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.result_schema import aggregate_fields, require_readable, result_schema
+from sash.keyed.session_spec import SESSION
 from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch import partition
 from sash.spark.batch.partition import Grid, Request
 
-_WINDOW = ("window_start", "window_end")
+_WINDOW = ("window_start", "window_end", "session_start", "session_end")
 _RESOLUTION = b"sash.resolution"
 
 
@@ -24,10 +25,11 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
     places, read, definition = _read(columns, spec)
     answers = result_schema(_table_spec(spec), definition, read)
     grid = _grid(spec, definition)
-    own = places if grid is None else [*spec.keys, *_WINDOW]
+    events = grid is None and spec.gap is None
+    own = places if events else [*spec.keys, *_WINDOW]
     results = pa.schema(field for field in answers if field.name not in own)
     request = _request(spec, definition, places, results, grid)
-    output = _event_columns(columns, results) if grid is None else _boundary_columns(columns, request, answers)
+    output = _event_columns(columns, results) if events else _boundary_columns(columns, request, answers)
     return request, output
 
 
@@ -61,18 +63,21 @@ def _request(
         results=results,
         reach=definition.largest if spec.closed == "left" else definition.largest - 1,
         grid=grid,
+        sessions=spec.gap is not None,
         rows=partition.ROWS,
     )
 
 
 def _table_spec(spec: Spec) -> Spec:
     """Return the spec that `sash.rolling` has: of a table, without anything that only a stream has."""
-    emit = "arrival" if spec.every is None else "final"
+    emit = "arrival" if spec.every is None and spec.gap is None else "final"
     return replace(spec, emit=emit, lateness=None, late="drop", retract=None, id=None, carry=())
 
 
 def _options(spec: Spec) -> dict[str, Any]:
     """Return the options of `sash.rolling`."""
+    if spec.gap is not None:
+        return {"per": SESSION, "gap": spec.gap, "aggs": spec.aggs, "on_error": spec.on_error}
     options = {"windows": list(spec.windows), "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
     sliding = {"every": spec.every, "offset": spec.offset, "resolution": spec.resolution}
     return options | ({} if spec.every is None else sliding)

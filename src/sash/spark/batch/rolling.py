@@ -22,7 +22,7 @@ def roll_batch(df: DataFrame, spec: Spec) -> DataFrame:
     """Return the results as a DataFrame, or raise for a spec that does not fit, before anything runs."""
     marked, spec = with_mark(df, spec)
     request_of(marked.schema, spec)
-    whole = spec.emit == "arrival" and spec.every is None
+    whole = spec.emit == "arrival"
     result = None if whole else plan_of(marked.schema, spec, None).result
     rows = without_deleted(marked, spec)
     if not whole:
@@ -62,7 +62,7 @@ def _roll(df: DataFrame, spec: Spec) -> DataFrame:
     rows = df.toDF(*[f"c{place}" for place in range(len(df.columns))])
     columns = dict(zip(request.names, [f"c{place}" for place in request.places], strict=True))
     ties = [f"c{df.columns.index(spec.id)}"] if spec.id is not None else []
-    if request.grid is not None:
+    if request.makes_rows:
         rows = rows.select(*dict.fromkeys([*columns.values(), *ties])).filter(F.col(columns[request.time]).isNotNull())
         request = request.at_places(range(len(columns)))
     by = [columns[name] for name in request.keys]

@@ -17,6 +17,7 @@ from sash.keyed.stream import COUNTS, QUESTION_COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
 from sash.spark.stream.change import Change, change_from, require_answerable
 from sash.spark.stream.log import Head, Log, Store
+from sash.spark.stream.open_sessions import SESSION, latest, replay, with_open_sessions
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
@@ -78,7 +79,7 @@ class Bucket:
         head.timer = timer
         head.position = stream.saved_position() | {"seq": 0}  # which is that of a process
         head.advance(hashes.tobytes() + own)
-        self._save(log, stream, done.applied)
+        self._save(log, stream, with_open_sessions(stream, done.applied))
         self._count(log, stream, done)
         self.plan.probe("saved", self.key, self.counts)
         return Outcome(results, self.counts, timer, old_timer)
@@ -176,7 +177,7 @@ class Bucket:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
         bound = stream.retained_after(log.head.position.get("horizon"))
         for table in log.tables(start):
-            stream.replay(since(table, self.plan.spec.time, bound))
+            replay(stream, since(table, self.plan.spec.time, bound))
         return stream
 
     # --- and back ---------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ class Bucket:
             return
         mattered = deletes_last(mattered, self.plan.spec)
         times, _ = arrow.ticks(mattered, self.plan.spec.time)
-        names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name))]
+        names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name) or name == SESSION)]
         log.append(mattered.select(names), times)
         self.plan.probe("written", self.key, self.counts)
         bound = stream.retained_after(stream.horizon.at)
@@ -206,7 +207,9 @@ class Bucket:
         self.cache.put(self.key, cached, self.plan.cache_limit)
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
-        return panes.merged(stream.definition, self.plan.spec, table) if self.plan.merges else table
+        if self.plan.merges:
+            return panes.merged(stream.definition, self.plan.spec, table)
+        return latest(table, self.plan.spec.keys)
 
     def _count(self, log: Log, stream: Stream, step: Step) -> None:
         for name, value in step.counts.items():

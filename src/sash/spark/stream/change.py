@@ -24,8 +24,8 @@ from sash.spark.stream.plan import Plan
 from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 # What says which events are the same, which results there are and where they are stored.
-FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed")
-_DURATIONS = ("every", "offset", "resolution", "lateness")
+FIXED = ("keys", "time", "id", "retract", "per", "gap", "every", "offset", "resolution", "closed")
+_DURATIONS = ("gap", "every", "offset", "resolution", "lateness")
 FREE = ("windows", "emit", "lateness", "late", "carry", "on_error")
 _NEW = "Start from a new checkpoint, with history= for the rows so far, or use the definition it was written with."
 
@@ -56,7 +56,7 @@ class Change:
         """Yield the arguments that differ, each with a clause; durations differ by their length."""
         new, old = self.plan.stored.words, self.old.words
         for name in names:
-            one, other = _plain(new[name]), _plain(old.get(name))
+            one, other = _plain(new.get(name)), _plain(old.get(name))
             if name in _DURATIONS and _length(one) == _length(other):
                 continue
             unknown = other == MARK and isinstance(one, dict)  # of a version that did not store the condition
@@ -93,6 +93,8 @@ class Change:
         found += [*self._fixed_types(), *self._questions()]
         if found:
             return found
+        if self.plan.spec.gap is not None:
+            return [f"{text}, and sessions cannot change: their rows are folded" for text in self.differences()]
         lost = [*self._lost_rows(head), *self._lost_deletes(), *self._blind_deletes()]
         return lost + list(self._too_wide(head.position.get("horizon")))
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from sash.errors import ArgumentError, CorruptStateError, shown
+from sash.errors import ArgumentError, CorruptStateError, UnsupportedError, shown
 from sash.inputs import arrow
 from sash.keyed.panes import RECORD
 from sash.keyed.question_columns import events_in
@@ -63,6 +63,11 @@ def _exported(snapshot: Snapshot, out: Location) -> Export:
     current = require_current(buckets.values())
     require_emitted(heads, watermark)
     position = position_of(heads, current, watermark)
+    if "gap" in current.words:
+        raise UnsupportedError(
+            "The checkpoint has sessions, and cannot be exported: their rows behind the horizon are folded.",
+            argument="checkpoint",
+        )
     bound = current.retained_after(position["horizon"])
     require_rows(buckets.values(), bound)
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 from sash import durations
 from sash.errors import ArgumentError, KindError
 from sash.keyed.definition import require_monoids
+from sash.keyed.emit_sessions import require_core
 from sash.keyed.result_schema import require_readable
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
@@ -86,7 +87,10 @@ def planned(
     """Return rows with a column in place of a condition for deletes, and the plan for them."""
     marked, own = with_mark(df, spec)
     condition = None if own is spec else condition_text(spec.retract)
-    return marked, plan_of(marked.schema, own, buckets, questions, condition=condition, **options)
+    plan = plan_of(marked.schema, own, buckets, questions, condition=condition, **options)
+    if spec.gap is not None:
+        require_core(plan.definition)
+    return marked, plan
 
 
 def plan_of(

@@ -135,8 +135,10 @@ class StoredDefinition:
         own = {RECORD: pa.field(RECORD, pa.binary(width))} if self.panes is not None else {}
         return pa.schema([own[name] if name in own else self.columns.field(name) for name in self.logged])
 
-    def record_of(self, *, asked: bool) -> pa.Schema:
-        """Return the columns of a record, which has more of them where questions are among its rows."""
+    def record_of(self, *, asked: bool, session: pa.Field | None = None) -> pa.Schema:
+        """Return the columns of a record, which has more where questions or open sessions are among its rows."""
+        if session is not None and "gap" in self.words:
+            return self.record.append(session)
         if not asked or self.asking is None:
             return self.record
         others = (*self.words["keys"], self.asking.time)
@@ -147,6 +149,8 @@ class StoredDefinition:
     @property
     def largest(self) -> int:
         """The size of the largest window in ticks."""
+        if "gap" in self.words:
+            return self._ticks("gap", self.words["gap"])
         return max(self._ticks("windows", size) for size in self.words["windows"])
 
     @property
@@ -159,7 +163,9 @@ class StoredDefinition:
         """Return the time at or before which no row is needed once the horizon is there."""
         if horizon is None:
             return LOWEST
-        if self.words["every"] is None:
+        if "gap" in self.words:
+            bound = horizon - 1  # what is before it is part of an open session
+        elif self.words["every"] is None:
             bound = horizon - self.largest - int(self.words["closed"] == "left")
         else:
             bound = self._grid.next_boundary(horizon) - self.largest - 1
