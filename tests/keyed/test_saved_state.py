@@ -41,6 +41,12 @@ def test_changed_bytes_are_refused_or_sound() -> None:
     assert min(totals["refused"], totals["accepted"]) > 1000
 
 
+@pytest.mark.parametrize("seed", [105169, 125200, 595741, 734120])
+def test_what_a_million_changes_found(seed: int) -> None:
+    """Windows of a billion boundaries, a mark for deletes that is no column, a delete of the last instant."""
+    assert fuzz_bytes.outcome(seed) in ("refused", "accepted")
+
+
 @pytest.mark.parametrize("retract", [0, True, -1, 1.5, ["k"]])
 def test_what_marks_deletes_is_a_column_or_a_condition(retract: Any) -> None:
     """Anything else would be taken for a condition, and the engine saved again for bytes that nobody can load."""
