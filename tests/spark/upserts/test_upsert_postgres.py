@@ -199,12 +199,13 @@ def test_nul_characters_are_refused_and_nothing_is_written(connected):
 # --- micro-batches --------------------------------------------------------------------------------
 
 
-def test_a_repeated_micro_batch_is_skipped_and_an_older_one_refused(connect):
-    """By its number alone: other rows under the same number are not written."""
+def test_a_repeated_micro_batch_is_merged_again_and_an_older_one_refused(connect):
+    """It may have other rows; the greatest revision wins."""
     sink = upsert(connect=connect, table="t", keys="k")
     put(sink, [("a", 1, 1, False)], 3)
     put(sink, [("a", 2, 2, False)], 3)
-    assert selected(connect, "SELECT v FROM t") == [(1,)]
+    put(sink, [("a", 1, 1, False)], 3)
+    assert selected(connect, "SELECT v FROM t") == [(2,)]
     with pytest.raises(
         ArgumentError, match="The checkpoint is older than the table 't': the query is at micro-batch 2"
     ):

@@ -1,7 +1,7 @@
 """Rows in fewer bytes: integers as small distances from the least of them, times as those from the one before.
 
 It costs a few nanoseconds per row. Every byte less of what passes a shuffle is copied some ten times less, between
-Python, Spark and disks, and what is left of a record is compressed and read in a fourth of the time.
+Python, Spark and disks, and a record is compressed in a third of the time.
 """
 
 from typing import Any

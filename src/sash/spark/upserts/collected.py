@@ -13,6 +13,7 @@ from pyspark.sql.utils import is_remote
 from sash.inputs.arrow import pyarrow
 from sash.spark.columns import with_numbered_columns
 from sash.spark.schema import utc_schema
+from sash.spark.stream.row_order import row_hashes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,7 @@ class Collected:
     query: str | None
     tables: "Iterator[pa.Table]"
     whole: bool  # there is one table at most
+    digest: int | None = None  # of the rows in any order, if they came at once
 
 
 @contextmanager
@@ -40,7 +42,8 @@ def collected(batch: DataFrame) -> Iterator[Collected]:
     query, schema = driver_query(batch), utc_schema(batch.schema)
     table = _at_once(batch) if query is not None else None
     if table is not None:
-        yield Collected(query, iter([table.cast(schema)]), True)
+        rows = table.cast(schema)
+        yield Collected(query, iter([rows]), True, digest_of(rows))
         return
     pieces = with_numbered_columns(batch).mapInArrow(_pieces, "query string, piece binary").persist()
     try:
@@ -64,6 +67,11 @@ def task_query() -> str | None:
     """Return the id of the streaming query that the current task belongs to, or None."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY)
+
+
+def digest_of(rows: "pa.Table") -> int:
+    """Return a number that follows from rows in any order, and that other rows have by chance only."""
+    return int(row_hashes(rows).sum(dtype="uint64")) >> 1
 
 
 def _at_once(batch: DataFrame) -> "pa.Table | None":

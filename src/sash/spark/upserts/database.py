@@ -150,10 +150,10 @@ class DatabaseUpsert:
     def _prepared(
         self, table: DatabaseTable, schema: StructType, query: str | None, batch_id: int, existing: set[str]
     ) -> RowsTable | None:
-        """Lock the table and let it follow the rows, or create it; return None if it has the micro-batch.
+        """Lock the table and let it follow the rows, or create it; return None if it must not have them again.
 
-        A number that comes again with more columns or another definition is not a repetition: the query was changed
-        after it had written the micro-batch.
+        A micro-batch that comes again is merged again where that does no harm: it may have other rows, because the
+        query was changed after it had written them, or because the checkpoint was set back by one.
         """
         before = table.opened(existing) or table.created(Stored(self.definition, schema))
         last = table.last()
@@ -162,8 +162,9 @@ class DatabaseUpsert:
         writers = [one for one in last if one == query or not changed]
         require_own_query(writers, query, self.definition, self._place, self.shared)
         after = before.after(self.definition, schema)
-        if is_repetition(last, query, batch_id, self._place) and after == before:
-            return None
+        harmless = self.definition.revision is not None or list(last) == [query]
+        if is_repetition(last, query, batch_id, self._place) and after == before and not harmless:
+            return None  # rows that another query has written since would be replaced
         if after != before:
             table.follow(before, after)
         absent = tuple(name for name in after.columns.names if name not in schema.names)

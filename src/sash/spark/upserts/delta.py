@@ -136,11 +136,14 @@ class DeltaUpsert:
         table = self._current()
         return table is None or not table.file_uris()
 
-    def open_for(self, schema: spark.StructType, query: str | None, batch_id: int) -> "DeltaTable | None":
+    def open_for(
+        self, schema: spark.StructType, query: str | None, batch_id: int, digest: int | None = None
+    ) -> "DeltaTable | None":
         """Return the table for a micro-batch, with its columns, or None if it has the micro-batch.
 
         A table is created if there is none; what does not fit raises an error. A number that comes again with more
         columns or another definition is not a repetition: the query was changed after it had written the micro-batch.
+        Nor is one that comes with other rows, by their digest: the checkpoint was set back by one.
         """
         table = self._current()
         if table is None:
@@ -151,7 +154,7 @@ class DeltaUpsert:
         queries = [one for one in known if one == query or not changed]
         require_own_query(queries, query, self.definition, self.place, self.shared)
         written = is_repetition(self._last_batches(table, query), query, batch_id, self.place)
-        if written and not added and not changed:
+        if written and not added and not changed and not self._has_other_rows(table, query, digest):
             return None
         queries += [query] if query is not None and query not in queries else []
         if added or changed or queries != known:
@@ -196,15 +199,15 @@ class DeltaUpsert:
         first = next(tables, None)
         if first is None:
             return
-        table = self.open_for(schema, rows.query, batch_id)
+        table = self.open_for(schema, rows.query, batch_id, rows.digest)
         if table is None:
             return
         # A micro-batch of several merges is noted with the last: those before it can be repeated.
         for following in tables:
             self._merge(table, first, None)
             first = following
-        self._merge(table, first, _noted(rows.query, batch_id))
-        self._note(table, rows.query, batch_id)
+        self._merge(table, first, _noted(rows.query, batch_id, rows.digest))
+        self._note(table, rows.query, batch_id, rows.digest)
         self.upkeep.after(table, self.definition)
 
     def _merge_on_executors(self, batch: DataFrame, batch_id: int) -> None:
@@ -232,6 +235,15 @@ class DeltaUpsert:
         version = None if query is None else table.transaction_version(delta_table.app_of(query))
         return {} if query is None or version is None else {query: version}
 
+    @staticmethod
+    def _has_other_rows(table: "DeltaTable", query: str | None, digest: int | None) -> bool:
+        """Return whether the last micro-batch of a query had other rows, as far as their digests are known.
+
+        To merge rows again does no harm, so the digest may be that of an earlier micro-batch.
+        """
+        before = None if query is None else table.transaction_version(delta_table.rows_of(query))
+        return None not in (before, digest) and before != digest
+
     def _merge(self, table: "DeltaTable", rows: "pa.Table", noted: "CommitProperties | None") -> None:
         rows = latest_of(rows, self.definition)
         names = [name for name in rows.column_names if name != self.definition.deleted]
@@ -250,14 +262,14 @@ class DeltaUpsert:
         merge = merge.when_not_matched_insert(clauses.columns, predicate=clauses.added)
         self._commit(merge.execute)
 
-    def _note(self, table: "DeltaTable", query: str | None, batch_id: int) -> None:
+    def _note(self, table: "DeltaTable", query: str | None, batch_id: int, digest: int | None) -> None:
         """Note a micro-batch whose last merge changed nothing, which delta-rs therefore did not commit."""
         from deltalake import write_deltalake
 
         if query is not None and self._last_batches(table, query).get(query) != batch_id:
             empty = pyarrow().schema(table.schema().to_arrow()).empty_table()
             self._commit(
-                lambda: write_deltalake(table, empty, mode="append", commit_properties=_noted(query, batch_id))
+                lambda: write_deltalake(table, empty, mode="append", commit_properties=_noted(query, batch_id, digest))
             )
 
     def _fill(self, schema: spark.StructType, rows: Collected, batch_id: int, mode: Any = "append") -> None:
@@ -290,13 +302,15 @@ class DeltaUpsert:
             ) from error
 
 
-def _noted(query: str | None, batch_id: int) -> "CommitProperties | None":
-    """Return what a commit notes: that it has this micro-batch of the query."""
+def _noted(query: str | None, batch_id: int, digest: int | None = None) -> "CommitProperties | None":
+    """Return what a commit notes: that it has this micro-batch of the query, and the digest of its rows."""
     from deltalake import CommitProperties, Transaction
 
     if query is None:
         return None
-    return CommitProperties(app_transactions=[Transaction(delta_table.app_of(query), batch_id)])
+    noted = [Transaction(delta_table.app_of(query), batch_id)]
+    noted += [] if digest is None else [Transaction(delta_table.rows_of(query), digest)]
+    return CommitProperties(app_transactions=noted)
 
 
 def _filled(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":

@@ -157,3 +157,8 @@ def forget(table: "DeltaTable", column: str, commit: "CommitProperties | None") 
 def app_of(query: str) -> str:
     """Return the id of the application that a query is in a table's transactions."""
     return f"sash-{query}"
+
+
+def rows_of(query: str) -> str:
+    """Return the id of the application whose version is a digest of the rows in the last micro-batch of a query."""
+    return f"sash-{query}-rows"

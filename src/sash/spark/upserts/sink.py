@@ -3,10 +3,11 @@
 The identity of a row is its keys: those of the aggregation and the columns of the anchor, including nulls. The greatest
 revision of an identity is kept, and readers do not see one with `deleted`.
 
-A micro-batch is written once. Spark repeats the last one after a failure; the target has the id of its query and its
-number, so the repetition is skipped. A smaller number means that the checkpoint is older than the target, and raises an
-error: nothing is written. Where Spark does not report the id (calls outside a stream), neither is noticed, and a
-repetition gives the same rows, because the greatest revision wins again.
+Spark repeats the last micro-batch after a failure, and the target has the id of its query and its number. A repetition
+is skipped, or merged again where nothing tells whether it has the same rows: that changes nothing, because the greatest
+revision wins again. With other rows, because the checkpoint was set back by one, it is merged, and so are those that
+follow. A smaller number means that the checkpoint is older than the target, and raises an error: nothing is written.
+Where Spark does not report the id (calls outside a stream), neither is noticed.
 """
 
 import os

@@ -40,10 +40,11 @@ def require_own_query(
 
 
 def is_repetition(last: Mapping[str, int], query: str | None, batch_id: int, target: Place) -> bool:
-    """Return whether a micro-batch is the last one that a query wrote; raise if it is older.
+    """Return whether a micro-batch has the number of the last one that a query wrote; raise if it is older.
 
     Spark repeats only its last micro-batch. An older number means that the checkpoint was set back: the rows of that
-    micro-batch need not be those that were written under its number, and skipping them would lose them.
+    micro-batch need not be those that were written under its number, and skipping them would lose them. Set back by
+    one, the source is read again from where the last micro-batch began, so what it wrote comes again and is replaced.
     """
     written = -1 if query is None else last.get(query, -1)
     if batch_id < written:
