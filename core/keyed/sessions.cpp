@@ -84,6 +84,7 @@ std::vector<Anchor> Keyed::sessions_around(const KeyBatch& batch, const int64_t*
         if (!std::is_sorted(instants.begin(), instants.end())) std::sort(instants.begin(), instants.end());
         bool some = false;
         int64_t until = 0;
+        RowTree tree = tree_of(slot);
         for (int64_t time : instants) {
             if (some && time <= until) continue;
             near.clear();
@@ -92,6 +93,7 @@ std::vector<Anchor> Keyed::sessions_around(const KeyBatch& batch, const int64_t*
                 if (!some || found.empty() || found.back().slot != slot || found.back().time < session.time)
                     found.push_back(session);
             some = true;
+            if (!tree.size() || tree.newest().time < time) break;  // what comes later is near the same session, or none
         }
     }
     if (!std::is_sorted(found.begin(), found.end(), earlier)) std::sort(found.begin(), found.end(), earlier);
