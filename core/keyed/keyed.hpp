@@ -331,6 +331,7 @@ class Keyed {
 
     // sessions
     static constexpr size_t kRowsAtOnce = 1024;
+    static Anchor session_at(uint32_t slot, int64_t start, int64_t last);  // as an anchor
     bool first_session(uint32_t slot, Anchor& session);
     bool next_session(Anchor& session);
     int64_t sessions_near(uint32_t slot, int64_t time, std::vector<Anchor>& sessions);

@@ -19,7 +19,7 @@ Anchors Keyed::sessions_in(KeyBatch& batch, const int64_t* times) const {
         for (size_t row = first; row < last; ++row) {
             int64_t time = times[order[row]];
             if (row == first || distance(times[order[row - 1]], time) > static_cast<uint64_t>(frame_.gap)) {
-                sessions.push_back({slot, time, 0, time});
+                sessions.push_back(session_at(slot, time, time));
                 ends.push_back(0);
             }
             sessions.back().seq = time;

@@ -20,9 +20,17 @@ RowTree::Path first_path(const RowTree& tree) {
     return path;
 }
 
-bool earlier(const Anchor& a, const Anchor& b) { return a.slot != b.slot ? a.slot < b.slot : a.time < b.time; }
+bool is_before(const Anchor& a, const Anchor& b) { return a.slot != b.slot ? a.slot < b.slot : a.time < b.time; }
 
 }  // namespace
+
+Anchor Keyed::session_at(uint32_t slot, int64_t start, int64_t last) {
+    Anchor session{};
+    session.slot = slot;
+    session.time = start;
+    session.seq = last;
+    return session;
+}
 
 // --- finding them --------------------------------------------------------------------------------------
 
@@ -33,7 +41,7 @@ bool Keyed::first_session(uint32_t slot, Anchor& session) {
     int64_t start = open ? open_.start(slot) : tree.oldest().time;
     GapWalk walk(tree, frame_.gap, open ? open_.last(slot) : start);
     if (tree.size()) walk.forward(first_path(tree));
-    session = {slot, start, 0, walk.reached};
+    session = session_at(slot, start, walk.reached);
     return true;
 }
 
@@ -45,7 +53,7 @@ bool Keyed::next_session(Anchor& session) {
     int64_t start = cursor.place().time;
     GapWalk walk(tree, frame_.gap, start);
     walk.forward(tree.search({start, kFirstTie}));
-    session = {session.slot, start, 0, walk.reached};
+    session = session_at(session.slot, start, walk.reached);
     return true;
 }
 
@@ -63,10 +71,10 @@ int64_t Keyed::sessions_near(uint32_t slot, int64_t time, std::vector<Anchor>& s
     if (all && open_.has(slot)) before.step_back(open_.last(slot), open_.start(slot));
     bool joined = before.any && after.any && distance(before.nearest, after.nearest) <= uint64_t(frame_.gap);
     if (joined) {
-        sessions.push_back({slot, before.reached, 0, after.reached});
+        sessions.push_back(session_at(slot, before.reached, after.reached));
     } else {
-        if (before.any) sessions.push_back({slot, before.reached, 0, before.nearest});
-        if (after.any) sessions.push_back({slot, after.nearest, 0, after.reached});
+        if (before.any) sessions.push_back(session_at(slot, before.reached, before.nearest));
+        if (after.any) sessions.push_back(session_at(slot, after.nearest, after.reached));
     }
     return after.any ? after.reached : time;
 }
@@ -84,6 +92,7 @@ std::vector<Anchor> Keyed::sessions_around(const KeyBatch& batch, const int64_t*
         if (!std::is_sorted(instants.begin(), instants.end())) std::sort(instants.begin(), instants.end());
         bool some = false;
         int64_t until = 0;
+        RowTree tree = tree_of(slot);
         for (int64_t time : instants) {
             if (some && time <= until) continue;
             near.clear();
@@ -92,9 +101,10 @@ std::vector<Anchor> Keyed::sessions_around(const KeyBatch& batch, const int64_t*
                 if (!some || found.empty() || found.back().slot != slot || found.back().time < session.time)
                     found.push_back(session);
             some = true;
+            if (!tree.size() || tree.newest().time < time) break;  // what comes later is near the same session, or none
         }
     }
-    if (!std::is_sorted(found.begin(), found.end(), earlier)) std::sort(found.begin(), found.end(), earlier);
+    if (!std::is_sorted(found.begin(), found.end(), is_before)) std::sort(found.begin(), found.end(), is_before);
     return found;
 }
 
@@ -163,8 +173,8 @@ Anchors Keyed::changed_sessions(const KeyBatch& batch, const int64_t* times, con
     size_t i = 0, k = 0;
     const std::vector<Anchor>& then = watched.items;
     while (i < then.size() || k < now.size()) {
-        bool was = i < then.size() && (k == now.size() || !earlier(now[k], then[i]));
-        bool is = k < now.size() && (i == then.size() || !earlier(then[i], now[k]));
+        bool was = i < then.size() && (k == now.size() || !is_before(now[k], then[i]));
+        bool is = k < now.size() && (i == then.size() || !is_before(then[i], now[k]));
         all.items.push_back(is ? now[k] : then[i]);
         if (!is) all.items.back().tie = kSwallowed;
         all.marks.push_back(was ? watched.marks[i] : 0);
@@ -276,7 +286,7 @@ void Keyed::fold_open(uint32_t slot, RowTree& tree, int64_t bound) {
 Anchors Keyed::folded(std::vector<int64_t>& records) const {
     std::vector<Anchor> sessions;
     for (uint32_t slot : open_.changed) {
-        sessions.push_back({slot, open_.start(slot), 0, open_.last(slot)});
+        sessions.push_back(session_at(slot, open_.start(slot), open_.last(slot)));
         records.insert(records.end(), open_.record(slot), open_.record(slot) + plan_->words());
     }
     return current(std::move(sessions));

@@ -64,6 +64,7 @@ def _pushed(batches: list[Any], aggs: dict[str, Monoid], **options: Any) -> Keye
 
 _PLAIN = {"total": monoids.sum("x"), "top": monoids.max("y"), "n": monoids.count("s")}
 _LATE = [_rows(16, 0), _rows(8, 10, 7)]
+_SESSIONS: dict[str, Any] = {"windows": None, "per": "session", "gap": 2, "lateness": 6}  # some rows are folded
 
 
 def _wide() -> KeyedWindows:
@@ -100,6 +101,8 @@ STATES: dict[str, Callable[[], KeyedWindows]] = {
     "wide": _wide,
     "instants": _instants,
     "nothing": lambda: _pushed([], _PLAIN),
+    "sessions": lambda: _pushed(_LATE, {**_PLAIN, "new": monoids.last("x")}, **_SESSIONS, emit="final"),
+    "sessions of text ids": lambda: _pushed(_LATE, _PLAIN, **_SESSIONS, emit="update", id="i", retract="gone"),
 }
 
 

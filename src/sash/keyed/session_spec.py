@@ -6,7 +6,7 @@ from sash.errors import ArgumentError, UnsupportedError, shown
 
 SESSION = "session"
 _PER = ("event", SESSION)
-_FOR_OTHERS = ("windows", "every", "offset", "resolution", "carry", "closed")
+_FOR_OTHERS = ("windows", "every", "offset", "resolution", "carry", "closed", "zone", "idle", "min_rows")
 
 
 def require_per(per: Any, words: dict[str, Any]) -> bool:
