@@ -191,6 +191,24 @@ class EngineOf final : public EngineFor<Time, Monoid> {
 
     // --- slide -----------------------------------------------------------------------------------
 
+    static constexpr bool runs = S::runs && !Monoid::takes_time && !Monoid::in_place;
+    // The rows of a slide, with what reading them needs: a loop that also writes would read it again for each row.
+    class SlideRows {
+       public:
+        SlideRows(EngineOf& engine, const Column& times, const Column& values)
+            : engine_(engine), words_(times.words), reals_(times.reals), values_(values) {}
+        int64_t time(size_t row) const { return words_ ? words_[row] : word_of(reals_[row] + 0.0); }
+        Entry entry(size_t row, const Time& time) const {
+            return engine_.lifted(engine_.s_.monoid(), time, values_, row);
+        }
+
+       private:
+        EngineOf& engine_;
+        const int64_t* words_;
+        const double* reals_;
+        const Column values_;
+    };
+
     // The rest of a slide. A round whose result fails (a sum beyond int64) stays done; one whose value does not fit the
     // entry of its time is done again by the engine that the window then moves to.
     bool rounds(Slide& slide) {
@@ -200,6 +218,10 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         size_t& row = slide.row;
         for (; row < times.size; ++row) {
             check_signals(row);
+            if (runs && run(slide, times, values, out)) {
+                if (row == times.size) break;
+                if (row % kSignalRows == 0) check_signals(row);
+            }
             Time time = time_in(times, row);
             Entry entry = entry_in(values, row, time);
             if (count) make_room(time, count);
@@ -208,6 +230,20 @@ class EngineOf final : public EngineFor<Time, Monoid> {
             store(out, row, slide);
         }
         return true;
+    }
+
+    // As many rounds by count as the structure runs in one go.
+    bool run(Slide& slide, const Column& times, const Column& values, const Output& out) {
+        if constexpr (runs) {
+            if (s_.size() != slide.count) return false;
+            size_t before = slide.row, stop = std::min(times.size, (before / kSignalRows + 1) * kSignalRows);
+            auto store = [this, out = Output(out)](size_t row, const Agg& agg) mutable {
+                s_.monoid().store(out, row, agg);
+            };
+            s_.run(SlideRows(*this, times, values), slide.row, stop, store);
+            return slide.row > before;
+        }
+        return false;
     }
 
     // The same round by round, where each is undone if it fails.
