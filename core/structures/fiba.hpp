@@ -9,6 +9,7 @@
 
 #include "structures/fiba_check.hpp"
 #include "structures/fiba_ends.hpp"
+#include "structures/fiba_rounds.hpp"
 #include "tree/bulk.hpp"
 #include "tree/check.hpp"
 
@@ -72,7 +73,8 @@ class Fiba {
     // Rounds whose rows belong to the right finger leaf, and that leave entries in the left one.
     template <class Rows, class Emit>
     void run(const Rows& rows, size_t& row, size_t stop, Emit&& emit) {
-        if (!size() || row == stop || right_leaf()->end == tree().nodes().room(right_leaf())) return;
+        if (!size() || right_leaf()->end == tree().nodes().room(right_leaf())) return;
+        if (!less(right_leaf()->front(), rows.time(row))) return;
         if (height() > 0) tree().nodes().prefetch_entries(inner(spines().left(1))->children[1]);  // the next left leaf
         ends().run(rows, row, stop, tree().spines().appends, std::forward<Emit>(emit));
     }
