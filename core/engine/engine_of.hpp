@@ -69,14 +69,14 @@ class EngineOf final : public EngineFor<Time, Monoid> {
 
     void time_rounds(Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) override {
         if constexpr (is_measured<Time, Monoid>)
-            measure::time_rounds(rows_of(slide.times, slide.values), s_, slide, rounds_ns, queries_ns);
+            measure::time_rounds(NativeRows(*this, slide.times, slide.values), s_, slide, rounds_ns, queries_ns);
         else
             measure::fail_unmeasured();
     }
     void run_rounds(const Rounds& rounds) override {
         if constexpr (is_measured<Time, Monoid>) {
             auto* twin = static_cast<EngineOf*>(rounds.twin);
-            measure::run_rounds(rows_of(rounds.times, rounds.values), s_, rounds, twin ? &twin->s_ : nullptr);
+            measure::run_rounds(NativeRows(*this, rounds.times, rounds.values), s_, rounds, twin ? &twin->s_ : nullptr);
         } else {
             measure::fail_unmeasured();
         }
@@ -181,16 +181,26 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     Entry entry_in(const Column& values, size_t row, const Time& time) {
         return this->lifted(s_.monoid(), time, values, row);
     }
-    auto rows_of(const Column& times, const Column& values) {
-        return [this, &times, &values](size_t row, auto&& use) {
-            Time time = time_in(times, row);
-            Entry entry = entry_in(values, row, time);
-            use(std::move(time), std::move(entry));
-        };
-    }
+    // Rows, with what reading them needs: a loop that also writes would read it again for each row.
+    class NativeRows {
+       public:
+        NativeRows(EngineOf& engine, const Column& times, const Column& values)
+            : engine_(engine), words_(times.words), reals_(times.reals), values_(values) {}
+        int64_t time(size_t row) const { return words_ ? words_[row] : word_of(reals_[row] + 0.0); }
+        Entry entry(size_t row, const Time& time) const {
+            return engine_.lifted(engine_.s_.monoid(), time, values_, row);
+        }
+
+       private:
+        EngineOf& engine_;
+        const int64_t* words_;
+        const double* reals_;
+        const Column values_;
+    };
 
     // --- slide -----------------------------------------------------------------------------------
 
+    static constexpr bool runs = S::runs && !Monoid::takes_time && !Monoid::in_place;
     // The rest of a slide. A round whose result fails (a sum beyond int64) stays done; one whose value does not fit the
     // entry of its time is done again by the engine that the window then moves to.
     bool rounds(Slide& slide) {
@@ -198,8 +208,13 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         const size_t count = slide.count;
         Output out = slide.out;
         size_t& row = slide.row;
+        const NativeRows rows(*this, times, values);
         for (; row < times.size; ++row) {
             check_signals(row);
+            if (runs && run(rows, slide, out)) {
+                if (row == times.size) break;
+                check_signals(row);
+            }
             Time time = time_in(times, row);
             Entry entry = entry_in(values, row, time);
             if (count) make_room(time, count);
@@ -208,6 +223,20 @@ class EngineOf final : public EngineFor<Time, Monoid> {
             store(out, row, slide);
         }
         return true;
+    }
+
+    // As many rounds by count as the structure runs in one go.
+    bool run(const NativeRows& rows, Slide& slide, const Output& given) {
+        if constexpr (runs) {
+            if (s_.size() != slide.count) return false;
+            size_t before = slide.row, stop = std::min(slide.times.size, (before / kSignalRows + 1) * kSignalRows);
+            auto store = [this, out = Output(given)](size_t row, const Agg& agg) mutable {
+                s_.monoid().store(out, row, agg);
+            };
+            s_.run(rows, slide.row, stop, store);
+            return slide.row > before;
+        }
+        return false;
     }
 
     // The same round by round, where each is undone if it fails.

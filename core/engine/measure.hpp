@@ -1,7 +1,7 @@
 // Loops that only measure: the paper's rounds with answers that stay in the core.
 //
-// They undo nothing, so that nothing may fail half way, and are compiled for what the figures measure alone. `rows(i,
-// use)` calls use(time, entry) with a row.
+// They undo nothing, so that nothing may fail half way, and are compiled for what the figures measure alone.
+// `rows.time(i)` and `rows.entry(i, time)` are those of a row.
 #pragma once
 
 #include <chrono>
@@ -44,14 +44,15 @@ void ask_from(S& structure, int64_t start) {
 }
 
 template <class Rows, class S>
-void take(Rows& rows, S& structure, size_t row, size_t count) {
+void take(const Rows& rows, S& structure, size_t row, size_t count) {
     while (structure.size() >= count) structure.evict_oldest();
-    rows(row, [&](auto&& time, auto&& entry) { structure.insert(std::move(time), std::move(entry)); });
+    int64_t time = rows.time(row);
+    structure.insert(time, rows.entry(row, time));
 }
 
 // Each round by the clock: nanoseconds of the round and of its query.
 template <class Rows, class S>
-void time_rounds(Rows rows, S& structure, const Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) {
+void time_rounds(const Rows& rows, S& structure, const Slide& slide, int64_t* rounds_ns, int64_t* queries_ns) {
     using Clock = std::chrono::steady_clock;
     auto since = [](Clock::time_point a, Clock::time_point b) {
         return std::chrono::duration_cast<std::chrono::nanoseconds>(b - a).count();
@@ -67,9 +68,21 @@ void time_rounds(Rows rows, S& structure, const Slide& slide, int64_t* rounds_ns
     }
 }
 
+// As slide() does, the structure runs many rounds at once where it can, if nothing else is asked for.
 template <class Rows, class S>
-void run_rounds(Rows rows, S& structure, const Rounds& rounds, S* twin) {
+void run_alone(const Rows& rows, S& structure, const Rounds& rounds, size_t& row) {
+    if constexpr (S::runs) {
+        if (structure.size() != rounds.count || rounds.starts.size) return;
+        auto use = [](size_t, const typename S::Agg& agg) { asm volatile("" : : "m"(agg)); };
+        structure.run(rows, row, rounds.times.size, use);
+    }
+}
+
+template <class Rows, class S>
+void run_rounds(const Rows& rows, S& structure, const Rounds& rounds, S* twin) {
     for (size_t row = 0; row < rounds.times.size; ++row) {
+        if (!twin) run_alone(rows, structure, rounds, row);
+        if (row == rounds.times.size) break;
         take(rows, structure, row, rounds.count);
         ask(structure);
         if (rounds.starts.size) ask_from(structure, rounds.starts.words[row]);

@@ -123,6 +123,10 @@ struct Counted {
     static constexpr bool is_erased = false;   // does it stand for another one? (monoids/erased.hpp)
     static constexpr bool in_place = false;    // is an aggregate better built in place than moved?
 
+    // Do nearly all aggregates fit a smaller type, Narrow? Then narrow(agg, narrow) converts and tells whether it fits, and
+    // widened(narrow) converts back.
+    static constexpr bool narrows = false;
+
     // Suitable for a monoid that costs no more than moving its entries; more expensive ones override these.
     static constexpr uint32_t leaf_capacity = 64;
     static constexpr uint32_t fanout = 16;
@@ -152,10 +156,13 @@ struct Plain : Counted {
 
 // --- sums ----------------------------------------------------------------------------------------
 
+[[noreturn]] SASH_COLD inline void fail_sum() {
+    fail(ErrorKind::overflow, "the sum does not fit int64; use monoids.sum(dtype=object) for larger integers.");
+}
 inline int64_t checked_sum(__int128 total) {
-    if (total < INT64_MIN || total > INT64_MAX)
-        fail(ErrorKind::overflow, "the sum does not fit int64; use monoids.sum(dtype=object) for larger integers.");
-    return static_cast<int64_t>(total);
+    int64_t sum = static_cast<int64_t>(total);
+    if (sum != total) fail_sum();
+    return sum;
 }
 
 // Exact integer sums: partials are 128 bits wide, so no partial overflows and no answer depends on the tree's shape.
@@ -196,6 +203,10 @@ struct SumInt64 : IntegerSum<int64_t> {
     static constexpr bool commutes = true;
     static constexpr uint32_t leaf_capacity = kWideLeaf;
     static constexpr bool folds = true;
+    static constexpr bool narrows = true;
+    using Narrow = int64_t;
+    static bool narrow(Agg agg, Narrow& word) { return (word = static_cast<int64_t>(agg)) == agg; }
+    static Agg widened(Narrow word) { return word; }
     void append_entries(Agg& agg, const Entry* entries, size_t count) {
         combines += count;
         agg += sum_of(entries, count);

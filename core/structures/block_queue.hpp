@@ -1,47 +1,179 @@
-// A queue of fixed blocks, addressed by position: the storage of the in-order structures.
+// The queue of the in-order structures: a time and an entry for each element, and a partial aggregate where one is
+// stored.
 //
 // Positions only grow and never move: element p stays at p until it is dropped. Blocks are allocated and freed one at a
-// time, so no push or drop ever copies the queue; only the small directory of blocks doubles.
+// time, so no push or drop ever copies the queue; only the small directory of blocks doubles. A block gets room for
+// partials when the first of them is stored, so an element that needs none takes no more than its time and its entry.
 #pragma once
 
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
+#include "structures/contract.hpp"
+
 namespace sash {
 
-template <class T>
+// The partial aggregates of one block.
+template <class Monoid, uint32_t size, bool narrow = Monoid::narrows>
+class Partials {
+    using Agg = typename Monoid::Agg;
+    using Entry = typename Monoid::Entry;
+
+   public:
+    const Agg& at(uint32_t i) const { return aggs_[i]; }
+    // Calls `use(read)`, where read(i) is at(from + i), at its fastest.
+    template <class Use>
+    void reading(size_t from, Use&& use) const {
+        use([aggs = aggs_ + from](size_t i) -> const Agg& { return aggs[i]; });
+    }
+    void put(uint32_t i, Agg agg) { aggs_[i] = std::move(agg); }
+    void clear(uint32_t i) { clear_slot(aggs_[i]); }
+
+    // Adds an aggregate to those of [from, to).
+    void extend(uint32_t from, uint32_t to, const Agg& agg, AtWork<Monoid>& monoid) {
+        for (; from < to; ++from) monoid->append(aggs_[from], agg);
+    }
+    // Stores at each of [from, to) the aggregate from itself as far as `agg`, that at `to`, reaches; it becomes the first.
+    void turn(uint32_t from, uint32_t to, const Entry* entries, Agg& agg, AtWork<Monoid>& monoid) {
+        while (to > from) {
+            monoid->prepend_entry(entries[--to], agg);
+            aggs_[to] = agg;
+        }
+    }
+
+   private:
+    Agg aggs_[size];
+};
+
+// Where nearly all aggregates fit fewer bytes, those are stored; if one of a block does not fit, its whole block is wide.
+template <class Monoid, uint32_t size>
+class Partials<Monoid, size, true> {
+    using Agg = typename Monoid::Agg;
+    using Entry = typename Monoid::Entry;
+    using Narrow = typename Monoid::Narrow;
+
+   public:
+    Partials() = default;
+    Partials(const Partials& other) {
+        std::copy(other.narrow_, other.narrow_ + size, narrow_);
+        if (!other.wide_) return;
+        wide_.reset(new Agg[size]);
+        std::copy(other.wide_.get(), other.wide_.get() + size, wide_.get());
+    }
+
+    Agg at(uint32_t i) const { return wide_ ? wide_[i] : Monoid::widened(narrow_[i]); }
+    template <class Use>
+    void reading(size_t from, Use&& use) const {
+        if (wide_)
+            use([wide = wide_.get() + from](size_t i) -> Agg { return wide[i]; });
+        else
+            use([narrow = narrow_ + from](size_t i) -> Agg { return Monoid::widened(narrow[i]); });
+    }
+    void put(uint32_t i, const Agg& agg) {
+        if (wide_ || !Monoid::narrow(agg, narrow_[i])) put_wide(i, agg);
+    }
+    static void clear(uint32_t) {}
+
+    void extend(uint32_t from, uint32_t to, const Agg& more, AtWork<Monoid>& monoid) {
+        const Agg added = more;
+        bool fits = !wide_;
+        while (from < to && fits) {
+            Agg agg = Monoid::widened(narrow_[from]);
+            monoid->append(agg, added);
+            fits = Monoid::narrow(agg, narrow_[from]);
+            if (!fits) put_wide(from, agg);
+            ++from;
+        }
+        for (; from < to; ++from) monoid->append(wide_[from], added);
+    }
+    void turn(uint32_t from, uint32_t to, const Entry* entries, Agg& first, AtWork<Monoid>& monoid) {
+        Agg agg = first;
+        bool fits = !wide_;
+        while (to > from && fits) {
+            monoid->prepend_entry(entries[--to], agg);
+            fits = Monoid::narrow(agg, narrow_[to]);
+            if (!fits) put_wide(to, agg);
+        }
+        while (to > from) {
+            monoid->prepend_entry(entries[--to], agg);
+            wide_[to] = agg;
+        }
+        first = agg;
+    }
+
+   private:
+    SASH_RARE void put_wide(uint32_t i, const Agg& agg) {
+        if (!wide_) {
+            wide_.reset(new Agg[size]);
+            for (uint32_t k = 0; k < size; ++k) wide_[k] = Monoid::widened(narrow_[k]);
+        }
+        wide_[i] = agg;
+    }
+
+    Narrow narrow_[size] = {};
+    std::unique_ptr<Agg[]> wide_;
+};
+
+template <class Time, class Monoid>
 class BlockQueue {
    public:
-    static constexpr uint64_t kBlock = sizeof(T) > 256 ? 16 : 512;
+    using Entry = typename Monoid::Entry;
+    using Agg = typename Monoid::Agg;
+    static constexpr uint64_t kBlock = sizeof(Agg) > 256 ? 16 : 512;
+    using Sums = Partials<Monoid, kBlock>;
+
+    struct Block {
+        Time times[kBlock];
+        Entry entries[kBlock];
+        std::unique_ptr<Sums> partials;
+    };
 
     BlockQueue() : directory_(4) {}
-    BlockQueue(const BlockQueue& other) : directory_(other.directory_.size()) {
-        begin_ = end_ = other.begin_;
-        for (uint64_t p = other.begin_; p < other.end_; ++p) push(T(other[p]));
+    BlockQueue(const BlockQueue& other) : directory_(other.directory_.size()), begin_(other.begin_), end_(other.end_) {
+        for (uint64_t b = begin_ / kBlock; b < blocks_end(); ++b) copy_block(*other.slot(b), slot(b));
     }
     BlockQueue& operator=(const BlockQueue&) = delete;
-    ~BlockQueue() { drop_front(end_); }
 
     uint64_t begin() const { return begin_; }
     uint64_t end() const { return end_; }
-    T& operator[](uint64_t p) { return block(p)[p % kBlock]; }
-    const T& operator[](uint64_t p) const { return block(p)[p % kBlock]; }
+    const Time& time(uint64_t p) const { return block(p).times[p % kBlock]; }
+    Entry& entry(uint64_t p) { return block(p).entries[p % kBlock]; }
+    const Entry& entry(uint64_t p) const { return block(p).entries[p % kBlock]; }
+    Block& block(uint64_t p) const { return *slot(p / kBlock); }
 
     // Part of every loop that inserts: whether the compiler would see that itself depends on what else a file has.
-    __attribute__((always_inline)) void push(T value) {
-        if (end_ % kBlock == 0 || begin_ == end_) open_block();
-        new (&(*this)[end_]) T(std::move(value));
+    __attribute__((always_inline)) void push(Time time, Entry entry) {
+        if (end_ % kBlock == 0) open_block();
+        Block& last = block(end_);
+        last.times[end_ % kBlock] = std::move(time);
+        last.entries[end_ % kBlock] = std::move(entry);
         ++end_;
     }
+    // The same for elements that were written to the room behind the last one.
+    void pushed(uint64_t count) { end_ += count; }
+
+    // --- partial aggregates ----------------------------------------------------------------------------
+
+    bool has_partials(uint64_t p) const { return bool(block(p).partials); }
+    decltype(auto) partial(uint64_t p) const { return std::as_const(*block(p).partials).at(p % kBlock); }
+    void put_partial(uint64_t p, Agg agg) { partials(p).put(p % kBlock, std::move(agg)); }
+    // The partials of the block that `p` is in, with room for them if there was none.
+    Sums& partials(uint64_t p) {
+        std::unique_ptr<Sums>& partials = block(p).partials;
+        if (!partials) partials = spare_partials_ ? std::move(spare_partials_) : std::unique_ptr<Sums>(new Sums);
+        return *partials;
+    }
+
+    // --- dropping --------------------------------------------------------------------------------------
 
     // Destroys everything before `p`.
     void drop_front(uint64_t p) {
         while (begin_ < p) {
-            (*this)[begin_].~T();
-            ++begin_;
-            if (begin_ % kBlock == 0 || begin_ == end_) close_block(begin_ - 1);
+            uint64_t stop = plain ? std::min(p, (begin_ / kBlock + 1) * kBlock) : begin_ + 1;
+            if constexpr (!plain) clear_element(begin_);
+            begin_ = stop;
+            if (begin_ % kBlock == 0) close_block(begin_ - 1);
         }
     }
 
@@ -49,37 +181,52 @@ class BlockQueue {
     void drop_back(uint64_t p) {
         while (end_ > p) {
             --end_;
-            (*this)[end_].~T();
-            if (end_ % kBlock == 0 || begin_ == end_) close_block(end_);
+            if constexpr (!plain) clear_element(end_);
+            if (end_ % kBlock == 0) close_block(end_);
         }
     }
 
    private:
-    struct Free {
-        void operator()(T* memory) const { ::operator delete(memory, std::align_val_t(alignof(T))); }
-    };
-    using Block = std::unique_ptr<T, Free>;
+    static constexpr bool plain = std::is_trivially_destructible_v<Time> && std::is_trivially_destructible_v<Entry> &&
+                                  std::is_trivially_destructible_v<Agg>;
 
-    T* block(uint64_t p) const { return directory_[(p / kBlock) & (directory_.size() - 1)].get(); }
+    const std::unique_ptr<Block>& slot(uint64_t number) const { return directory_[number & (directory_.size() - 1)]; }
+    std::unique_ptr<Block>& slot(uint64_t number) { return directory_[number & (directory_.size() - 1)]; }
+    uint64_t blocks_end() const { return (end_ + kBlock - 1) / kBlock; }
 
-    void open_block() {
-        if (end_ / kBlock - begin_ / kBlock >= directory_.size()) widen();
-        Block& slot = directory_[(end_ / kBlock) & (directory_.size() - 1)];
-        if (slot) return;
-        slot = spare_ ? std::move(spare_)
-                      : Block(static_cast<T*>(::operator new(kBlock * sizeof(T), std::align_val_t(alignof(T)))));
+    void clear_element(uint64_t p) {
+        Block& at = block(p);
+        clear_slot(at.times[p % kBlock]);
+        clear_slot(at.entries[p % kBlock]);
+        if (at.partials) at.partials->clear(p % kBlock);
     }
-    void close_block(uint64_t p) { spare_ = std::move(directory_[(p / kBlock) & (directory_.size() - 1)]); }
+
+    SASH_RARE void open_block() {
+        uint64_t number = end_ / kBlock;
+        if (number - begin_ / kBlock >= directory_.size()) widen();
+        slot(number) = spare_ ? std::move(spare_) : std::unique_ptr<Block>(new Block);
+    }
+    SASH_RARE void close_block(uint64_t p) {
+        spare_ = std::move(slot(p / kBlock));
+        if (spare_->partials) spare_partials_ = std::move(spare_->partials);
+    }
 
     void widen() {
-        std::vector<Block> wider(2 * directory_.size());
-        for (uint64_t b = begin_ / kBlock; b * kBlock < end_; ++b)
-            wider[b & (wider.size() - 1)] = std::move(directory_[b & (directory_.size() - 1)]);
+        std::vector<std::unique_ptr<Block>> wider(2 * directory_.size());
+        for (uint64_t b = begin_ / kBlock; b < end_ / kBlock; ++b) wider[b & (wider.size() - 1)] = std::move(slot(b));
         directory_ = std::move(wider);
     }
 
-    std::vector<Block> directory_;
-    Block spare_;
+    SASH_COLD void copy_block(const Block& from, std::unique_ptr<Block>& to) const {
+        to.reset(new Block);
+        std::copy(from.times, from.times + kBlock, to->times);
+        for (uint64_t i = 0; i < kBlock; ++i) to->entries[i] = Entry(from.entries[i]);
+        if (from.partials) to->partials.reset(new Sums(*from.partials));
+    }
+
+    std::vector<std::unique_ptr<Block>> directory_;
+    std::unique_ptr<Block> spare_;
+    std::unique_ptr<Sums> spare_partials_;
     uint64_t begin_ = 0, end_ = 0;
 };
 

@@ -46,6 +46,7 @@ class BTree {
     static constexpr bool any_order = true;
     static constexpr bool ranges = true;
     static constexpr bool updates_run_no_code = false;
+    static constexpr bool runs = false;
 
     struct Node {
         Node* parent = nullptr;

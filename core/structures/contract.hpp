@@ -16,6 +16,9 @@
 //   updates_run_no_code                            true: insert and evict combine nothing but entries of one time, first;
 //                                                  then it has evict_present, replace_present and push_front, which
 //                                                  compare no times, and the engine undoes what it must
+//   run(rows, row, stop, emit)                     where `runs`: some whole rounds of evict the oldest, insert, query,
+//                                                  possibly none; `row` is then the next one, or the one whose entry or
+//                                                  result failed; at a failed result its round stays done
 //   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
 //   visit(f)                                       every Ref that it owns, for the garbage collector
 //   copying                                        the same structure, including its shape
@@ -127,6 +130,12 @@ template <class Monoid>
 uint32_t best_fanout(const Monoid& monoid) {
     if constexpr (Monoid::is_erased) return monoid.best_fanout();
     return Monoid::fanout;
+}
+
+// Releases the object in a slot, if its type can own one.
+template <class T>
+void clear_slot(T& slot) {
+    if constexpr (!std::is_trivially_destructible_v<T>) clear(slot);
 }
 
 template <class Value, class Visit>

@@ -9,6 +9,7 @@
 
 #include "structures/fiba_check.hpp"
 #include "structures/fiba_ends.hpp"
+#include "structures/fiba_rounds.hpp"
 #include "tree/bulk.hpp"
 #include "tree/check.hpp"
 
@@ -36,6 +37,7 @@ class Fiba {
     static constexpr bool any_order = true;
     static constexpr bool ranges = true;
     static constexpr bool updates_run_no_code = true;
+    static constexpr bool runs = Ends::runs;
 
     Fiba(Monoid monoid, const Options& options)
         : tree_(Nodes(options.leaf_capacity ? options.leaf_capacity : best_leaf_capacity(monoid),
@@ -68,6 +70,15 @@ class Fiba {
         return fold.some();
     }
 
+    // Rounds whose rows belong to the right finger leaf, and that leave entries in the left one.
+    template <class Rows, class Emit>
+    void run(const Rows& rows, size_t& row, size_t stop, Emit&& emit) {
+        if (!size() || right_leaf()->end == tree().nodes().room(right_leaf())) return;
+        if (!less(right_leaf()->front(), rows.time(row))) return;
+        if (height() > 0) tree().nodes().prefetch_entries(inner(spines().left(1))->children[1]);  // the next left leaf
+        ends().run(rows, row, stop, tree().spines().appends, std::forward<Emit>(emit));
+    }
+
     bool insert(Time time, Given entry) {
         if (size() && less(newest(), time)) {
             append(std::move(time), std::move(entry));
@@ -79,13 +90,7 @@ class Fiba {
     SASH_RARE bool insert_elsewhere(Time time, Given entry) {
         tree().start_if_empty();
         Path path = tree().search(time);
-        if (path.found) {
-            if (!monoid().merge(path.leaf->entries[path.position], entry)) return false;
-            tree().mark_merged(path, entry);
-            return true;
-        }
-        insert_at(path, std::move(time), std::move(entry));
-        return true;
+        return insert_found(path, std::move(time), std::move(entry));
     }
 
     bool evict(const Time& time) {
@@ -107,6 +112,11 @@ class Fiba {
         while (done < rows.size() && size() && !less(newest(), rows.time(done))) {
             Path path = tree().search(rows.time(done));
             size_t stop = tree().end_of_group(path, run, done);
+            if (stop == done + 1) {  // nothing to gain from a merge
+                if (!insert_found(path, rows.time(done), rows.entry(done))) return false;
+                done = stop;
+                continue;
+            }
             scratch_.monoid = &monoid();
             if (!tree().merge_group(path, run, done, stop, scratch_)) return false;
             done = stop;
@@ -182,7 +192,14 @@ class Fiba {
             leaf->entries[i] = std::move(entry);
         });
     }
-    SASH_RARE void insert_at(Path& path, Time time, Given entry) {
+    // Inserts an entry where a search for its time has led.
+    SASH_RARE bool insert_found(Path& path, Time time, Given entry) {
+        if (!path.found) return insert_at(path, std::move(time), std::move(entry)), true;
+        if (!monoid().merge(path.leaf->entries[path.position], entry)) return false;
+        tree().mark_merged(path, entry);
+        return true;
+    }
+    void insert_at(Path& path, Time time, Given entry) {
         tree().insert_at(path, time, [&](Leaf* leaf, uint32_t i) -> const Entry& {
             leaf->times()[i] = std::move(time);
             return leaf->entries[i] = std::move(entry);

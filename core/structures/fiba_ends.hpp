@@ -22,7 +22,6 @@
 
 namespace sash::fiba {
 
-using tree::clear_slot;
 using tree::low_bits;
 using tree::Node;
 
@@ -66,7 +65,8 @@ class Ends {
           algebra_{monoid_},
           summaries_(nodes, spines, algebra_),
           suffix_(nodes.capacity()),
-          prefix_(nodes.capacity()) {}
+          prefix_(nodes.capacity()),
+          capacity_(nodes.capacity()) {}
     Ends(const Ends& other, const Nodes& nodes, const Spines& spines) : Ends(other.monoid_, nodes, spines) {}
     Ends(const Ends&) = delete;
 
@@ -147,6 +147,13 @@ class Ends {
             return Monoid::commutes;
     }
     void join(InnerNode* node, uint32_t index, const Entry& entry) { monoid_.append_entry(node->aggs[index], entry); }
+
+    // A child was split into two, at `index` and after it, which its valid summary covered.
+    static constexpr bool summarizes = true;
+    SASH_RARE void summarize_pair(InnerNode* node, uint32_t level, uint32_t index) {
+        summaries_.repair(node, level, index);
+        summaries_.repair(node, level, index + 1);
+    }
 
     // `more` was merged into an entry of a finger.
     void joined_at(const LeafNode* leaf, uint32_t position, const Entry& more) {
@@ -249,6 +256,17 @@ class Ends {
         }
     }
 
+    // --- many rounds -------------------------------------------------------------------------------------
+
+    // Whether many rounds can be run at once: nothing is shared, and nothing but a row or a result can fail.
+    static constexpr bool runs = !Monoid::may_throw && !Monoid::is_record && std::is_trivially_copyable_v<Time> &&
+                                 std::is_trivially_copyable_v<Entry> && std::is_trivially_copyable_v<Agg>;
+
+    // Rounds of evict, insert and query that stay within both fingers, up to a row that is not for the right finger or whose
+    // time is present. `appends` counts the rows that were the newest. (fiba_rounds.hpp)
+    template <class Rows, class Emit>
+    void run(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Emit emit);
+
     template <class Visit>
     void visit(Visit&& f) const {
         for (const std::vector<Agg>* aggs : {&suffix_, &prefix_, &left_.own, &left_.cum, &right_.own, &right_.cum})
@@ -268,6 +286,12 @@ class Ends {
     }
 
    private:
+    struct RunOfRounds;
+    template <class Rows, class Emit>
+    void append_rounds(RunOfRounds& run, const Rows& rows, AtWork<Monoid>& monoid, Emit& emit);
+    template <class Rows, class Emit>
+    bool late_rounds(RunOfRounds& run, const Rows& rows, AtWork<Monoid>& monoid, Emit& emit);
+
     SASH_COLD void check_suffix();
     SASH_COLD void check_prefix();
     SASH_COLD void check_spines(uint32_t level);
@@ -402,14 +426,23 @@ class Ends {
     }
     const Agg& whole_prefix(const LeafNode* leaf) const { return joins() ? total_ : prefix_[leaf->end - 1]; }
 
-    Agg one_leaf() {
-        LeafNode* leaf = left_leaf();
+    void repair(LeafNode* left, LeafNode* right) {
+        if (spines_.height() == 0) return repair_one(left);
+        prepare(left, right);
+        if (prefix_to_ < right->end) extend_prefix_far(right);
+    }
+    void repair_one(LeafNode* leaf) {
         if (suffix_to_ == kNone || prefix_to_ == kNone) {
             suffix_from_ = suffix_to_ = leaf->begin;
             start_prefix(leaf->begin);
         }
         if (suffix_from_ > leaf->begin) extend_suffix(leaf);
         if (prefix_to_ < leaf->end) extend_prefix_far(leaf);
+    }
+
+    Agg one_leaf() {
+        LeafNode* leaf = left_leaf();
+        repair_one(leaf);
         if (leaf->begin == suffix_to_) return whole_prefix(leaf);
         Agg agg = suffix_[leaf->begin];
         if (suffix_to_ < leaf->end) monoid_.append(agg, whole_prefix(leaf));
@@ -471,6 +504,7 @@ class Ends {
     Algebra<Nodes, Monoid> algebra_;
     Summaries summaries_;
     std::vector<Agg> suffix_, prefix_;
+    const uint32_t capacity_;
     uint32_t suffix_from_ = kNone,
              suffix_to_ = kNone;  // suffix_[i] is that of [i, suffix_to_), for i from suffix_from_
     // prefix_[i] is that of [prefix_from_, i], for i below prefix_to_. Where order does not matter, total_ is that of

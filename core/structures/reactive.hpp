@@ -24,6 +24,7 @@ class Reactive {
     static constexpr bool any_order = false;
     static constexpr bool ranges = true;
     static constexpr bool updates_run_no_code = false;
+    static constexpr bool runs = false;
 
     Reactive(Monoid monoid, const Options&) : monoid_(std::move(monoid)), store_(kLeast) {}
 

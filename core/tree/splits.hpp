@@ -146,12 +146,18 @@ inline void Tree<Parts>::grow(Node* left, Node* right, Place edge) {
 template <class Parts>
 void Tree<Parts>::add_child(const Path& path, uint32_t level, Node* child, Place edge, bool appending, size_t more) {
     Slot at = slot(path, level);
+    // A split moves entries, but not out of the node above: where both halves get their summaries at once, those of all
+    // nodes above them stay valid.
+    bool kept = Aggregates::summarizes && at.node->is_valid(at.index) && aggregates_.joins();
     if (at.node->count < nodes_.fanout()) {
         open_slot(nodes_, at.node, at.index + 1, child, std::move(edge));
         nodes_.set_stale(at.node, at.index);
         recount(at.node, at.index, level);
         recount(at.node, at.index + 1, level);
-        mark_changed(path, at.node, level);
+        if (kept)
+            aggregates_.summarize_pair(at.node, level, at.index);
+        else
+            mark_changed(path, at.node, level);
         if (more && !on_spine(at.node, level)) add_count(path, level + 1, static_cast<int64_t>(more));
         return;
     }
@@ -170,6 +176,7 @@ void Tree<Parts>::add_child(const Path& path, uint32_t level, Node* child, Place
     nodes_.set_stale(into, index);
     recount(into, index, level);
     recount(into, index + 1, level);
+    if (kept) aggregates_.summarize_pair(into, level, index);
 
     bool on_right = spines_.right(level) == at.node;
     if (is_root(level)) {
@@ -179,7 +186,7 @@ void Tree<Parts>::add_child(const Path& path, uint32_t level, Node* child, Place
     // The spine first, so that the level above knows which of its children are on it.
     if (on_right) spines_.right(level) = fresh;
     add_child(path, level + 1, fresh, std::move(parting), appending, more);
-    aggregates_.level_changed(level);
+    if (!kept || on_spine(at.node, level) || on_spine(fresh, level)) aggregates_.level_changed(level);
 }
 
 }  // namespace sash::tree

@@ -46,6 +46,20 @@ class Summaries {
         if (!node->is_valid(index)) repair(node, level, index);
     }
 
+    // Computes the summary of a child that is not on a spine.
+    SASH_RARE void repair(Inner* node, uint32_t level, uint32_t index) {
+        Total total = algebra_.total();
+        if (level == 1) {
+            auto* leaf = static_cast<Leaf*>(node->children[index]);
+            algebra_.add_entries(total, leaf, leaf->begin, leaf->end);
+        } else {
+            auto* child = static_cast<Inner*>(node->children[index]);
+            fold_children(child, level - 1, 0, child->count, total);
+        }
+        algebra_.store(total, node, index);
+        node->set_valid(index);
+    }
+
     // The aggregate of a subtree from its entries and the valid summaries below it; for checks.
     void recompute(Node* node, uint32_t level, Total& total) {
         if (level == 0) {
@@ -63,19 +77,6 @@ class Summaries {
     }
 
    private:
-    SASH_RARE void repair(Inner* node, uint32_t level, uint32_t index) {
-        Total total = algebra_.total();
-        if (level == 1) {
-            auto* leaf = static_cast<Leaf*>(node->children[index]);
-            algebra_.add_entries(total, leaf, leaf->begin, leaf->end);
-        } else {
-            auto* child = static_cast<Inner*>(node->children[index]);
-            fold_children(child, level - 1, 0, child->count, total);
-        }
-        algebra_.store(total, node, index);
-        node->set_valid(index);
-    }
-
     // --- ranges ----------------------------------------------------------------------------------------
 
     // The lowest spine node that has all of a range.

@@ -29,6 +29,9 @@ namespace sash::tree {
 
 // The notifications of a tree, for Aggregates that store only summaries.
 struct NoEnds {
+    static constexpr bool summarizes = false;  // can they compute the summaries of a node that was split?
+    template <class Inner>
+    void summarize_pair(Inner*, uint32_t, uint32_t) {}
     void height_changed() {}
     void left_finger_moved() {}
     void right_finger_moved() {}
@@ -69,6 +72,7 @@ struct Path {
 template <class NodesType, class Aggregates>
 struct OwnParts {
     using Nodes = NodesType;
+    using Stored = Aggregates;
     using Spines = typename Nodes::Spines;
 
     template <class... Arguments>
@@ -85,6 +89,7 @@ struct OwnParts {
 template <class NodesType, class Aggregates>
 struct SharedParts {
     using Nodes = NodesType;
+    using Stored = Aggregates;
     using Spines = typename Nodes::Spines;
 
     SharedParts(Nodes& nodes, Spines& spines, Aggregates& aggregates)
@@ -102,6 +107,7 @@ class Tree : public Parts {
 
    public:
     using Nodes = typename Parts::Nodes;
+    using Aggregates = typename Parts::Stored;
     using Place = typename Nodes::Place;
     using Leaf = typename Nodes::Leaf;
     using Inner = typename Nodes::Inner;
@@ -299,6 +305,8 @@ class Tree : public Parts {
             aggregates_.inserted(leaf, position, before, item);
         else if (!split)
             aggregates_.joins() ? join_known(path, item) : mark_stale(path, 1);
+        else if (Aggregates::summarizes && aggregates_.joins())
+            join_known(search(nodes_.place(leaf, position)), item);  // nodes have moved
         if constexpr (Nodes::counts) {
             if (split) path = search(place);
             add_count(path, 1, 1);

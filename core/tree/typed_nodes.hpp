@@ -14,12 +14,6 @@
 
 namespace sash::tree {
 
-// Releases the object in a slot, if its type can own one.
-template <class T>
-void clear_slot(T& slot) {
-    if constexpr (!std::is_trivially_destructible_v<T>) clear(slot);
-}
-
 // Entries [begin, end) of as many slots as the pool's capacity, in time order.
 template <class Time, class Entry>
 struct alignas(16) TypedLeaf : Node {
@@ -155,6 +149,11 @@ class TypedNodes {
     SASH_FETCH void prefetch(const Leaf* leaf) const {
         constexpr uint32_t step = std::max<size_t>(1, 64 / sizeof(Time));
         for (uint32_t i = 0; i < capacity_; i += step) __builtin_prefetch(leaf->times() + i);
+    }
+    SASH_FETCH void prefetch_entries(const Node* leaf) const {
+        const char* bytes = reinterpret_cast<const char*>(leaf);
+        for (size_t at = entries_offset(); at < leaf_bytes(); at += 64) __builtin_prefetch(bytes + at);
+        __builtin_prefetch(bytes);
     }
     SASH_FETCH void prefetch_whole(const Leaf* leaf) const {
         const char* bytes = reinterpret_cast<const char*>(leaf);
