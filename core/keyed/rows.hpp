@@ -140,7 +140,7 @@ class RowAlgebra : public tree::NoEnds {
     }
     void add_total(Total& total, Total& other) { plan_.join(total.words(), other.words(), 0, 1); }
     void store(Total& total, Inner* node, uint32_t index) {
-        std::memcpy(nodes_.summary(node, index), total.words(), plan_.words() * sizeof(int64_t));
+        plan_.copy(total.words(), nodes_.summary(node, index));
         combines += total.combines;
         repairs += total.combines;
     }
@@ -172,7 +172,7 @@ class RowAlgebra : public tree::NoEnds {
     // Adds records that lie so many words apart; to one that has nothing the first is copied.
     void join(int64_t* record, const int64_t* others, size_t stride, size_t count) const {
         if (count && !record[kRows]) {
-            std::memcpy(record, others, plan_.words() * sizeof(int64_t));
+            plan_.copy(others, record);
             others += stride;
             --count;
         }
