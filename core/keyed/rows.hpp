@@ -95,7 +95,7 @@ class RowTotal {
     explicit RowTotal(int64_t* into) : words_(into) { Plan::clear(words_); }
     explicit RowTotal(uint32_t words) : words_(own_) {
         if (words > kOwn) {
-            large_ = std::make_unique<int64_t[]>(words);
+            large_.reset(new int64_t[words]);  // not cleared: little of it may be used
             words_ = large_.get();
         }
         Plan::clear(words_);
