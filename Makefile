@@ -1,9 +1,10 @@
 # Everything a working copy of sash needs; `make help` lists the targets.
 #
-# Stamp files avoid repeated work. $(VENV)/.deps dates from the last install of the lock, and
-# $(VENV)/.sash from the last install of the package: a newer lock renews both, a newer file in
-# core/ or src/ the second. Directories count as files, so deletions are noticed. Both depend only
-# on $(VENV)/.tools, which builds the core: it is compiled while the rest is downloaded.
+# Stamp files avoid repeated work. $(VENV)/.demo dates from the last install of what the demo needs,
+# $(VENV)/.deps from that of everything else, and $(VENV)/.sash from the last install of the package:
+# a newer lock renews all, a newer file in core/ or src/ the last. Directories count as files, so
+# deletions are noticed. $(VENV)/.demo and $(VENV)/.sash depend only on $(VENV)/.tools, which builds
+# the core: it is compiled while the rest is downloaded.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -32,8 +33,8 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark bench-flink figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
-        lock clean
+.PHONY: help test run tour check format bench bench-spark bench-flink figures figures-full sanitize wheel compilers faults soak kafka-kills fuzz steps \
+        fuzz-bytes cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +44,7 @@ help: ## list the targets
 test: $(READY) $(VENV)/spark.jsa ## build, install dependencies, run all tests
 	$(PY) -m pytest $(TESTS) -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
 
-run: $(READY) ## stream late payments through a local Spark, verify the results, write out/report.html
+run: $(VENV)/.sash $(VENV)/.demo ## stream late payments through a local Spark, verify the results, write out/report.html
 	$(VENV)/bin/sash demo
 
 tour: $(READY) ## print the paper's worked example step by step
@@ -74,6 +75,18 @@ figures: $(READY) ## redraw the paper's figures from a quick run and write exper
 
 figures-full: $(READY) ## the same at the paper's sizes: up to an hour on an idle machine; resumes where it was stopped
 	$(PY) -m experiments
+
+wheel: $(VENV)/.deps ## build a wheel for this Python, on Linux a manylinux one, and put it into dist
+	$(PY) tools/wheel.py dist
+
+# Nothing is installed: what counts is that the core compiles, without a warning.
+compilers: $(VENV)/.tools ## compile the core with -Werror by g++ and clang++, with and without code for particular processors
+	for compiler in g++ clang++; do for portable in OFF ON; do \
+	    $(VENV)/bin/cmake -S . -B build/compilers/$$compiler-$$portable -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	        -DCMAKE_MAKE_PROGRAM=$(abspath $(VENV)/bin/ninja) -DPython_EXECUTABLE=$(abspath $(PY)) \
+	        -DCMAKE_CXX_COMPILER=$$compiler -DSASH_STRICT=ON -DSASH_PORTABLE=$$portable \
+	        -Dnanobind_DIR="$$($(PY) -m nanobind --cmake_dir)" >/dev/null && \
+	    MAKEFLAGS= $(VENV)/bin/ninja -C build/compilers/$$compiler-$$portable || exit 1; done; done
 
 sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(abspath $(SANITIZED)) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
@@ -116,8 +129,14 @@ $(VENV)/.tools: requirements-dev.lock
 	$(PIP_INSTALL) -c requirements-dev.lock cmake nanobind ninja scikit-build-core
 	@touch $@
 
-# Bytecode is not compiled in advance: most of what is installed is never imported.
-$(VENV)/.deps: $(VENV)/.tools
+# Bytecode is not compiled in advance: most of what is installed is never imported. PySpark comes as
+# source, mostly jars, of which pip makes a wheel to install it from: that need not be compressed.
+$(VENV)/.demo: $(VENV)/.tools requirements-demo.lock
+	$(PIP_INSTALL) --no-compile --config-settings=--build-option=--compression=stored \
+	    -r requirements-demo.lock
+	@touch $@
+
+$(VENV)/.deps: $(VENV)/.demo requirements-dev.lock
 	$(PIP_INSTALL) --no-compile -r requirements-dev.lock
 	@touch $@
 

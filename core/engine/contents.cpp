@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "monoids/record_of_one.hpp"
+
 namespace sash {
 
 // --- one at a time -------------------------------------------------------------------------------
@@ -325,6 +327,9 @@ template class EngineFor<int64_t, Geomean>;
 template class EngineFor<int64_t, Bloom>;
 template class EngineFor<int64_t, SmallRecord>;
 template class EngineFor<int64_t, WideRecord>;
+template class EngineFor<int64_t, MeanOfIntegers>;
+template class EngineFor<int64_t, MeanOfReals>;
+template class EngineFor<int64_t, VarianceAlone>;
 template class EngineFor<int64_t, Objects>;
 template class EngineFor<AnyTime, Objects>;
 template class EngineFor<AnyNumber, AnyMonoid>;

@@ -120,6 +120,7 @@ std::unique_ptr<Engine> make_classic(const Recipe& recipe);
 std::unique_ptr<Engine> make_two_stacks(const Recipe& recipe);
 std::unique_ptr<Engine> make_daba(const Recipe& recipe);
 std::unique_ptr<Engine> make_reactive(const Recipe& recipe);
+std::unique_ptr<Engine> make_fiba_of_one(const Recipe& recipe);
 std::unique_ptr<Engine> make_fiba_of_records(const Recipe& recipe);
 // For the times and monoids that these have no templates for.
 std::unique_ptr<Engine> make_erased_fiba(const Recipe& recipe);

@@ -105,7 +105,7 @@ struct TimeBytes {
     static void write(const TimeFormat&, const Time& time, char* bytes) { std::memcpy(bytes, &time, sizeof(Time)); }
     static Time read(const TimeFormat&, const char* bytes) {
         Time time;
-        std::memcpy(&time, bytes, sizeof(Time));
+        std::memcpy(static_cast<void*>(&time), bytes, sizeof(Time));
         return time;
     }
     static bool is_sound(const TimeFormat& format, const Time& time) {

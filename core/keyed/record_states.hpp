@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "keyed/rows.hpp"
@@ -44,10 +45,10 @@ class RecordStates {
     // Suffixes of the rows [from, to), and one more: each reaches to the end of a record that covers what follows them.
     void make_suffixes(size_t from, size_t to, const int64_t* following) {
         front_from_ = from;
-        front_.resize((to - from + 1) * words_);
-        int64_t* later = front_.data() + (to - from) * words_;
+        make_room((to - from + 1) * words_);
+        int64_t* later = front_.get() + (to - from) * words_;
         Plan::clear(later);
-        if (following) std::memcpy(later, following, words_ * sizeof(int64_t));
+        if (following) plan_.copy(following, later);
         blocks_.clear();
         source_.collect(from, to, blocks_);
         algebra_.combines += to - from;
@@ -56,18 +57,18 @@ class RecordStates {
 
     void answer(size_t k, size_t from, bool back) {
         int64_t* record = emit_.room(k);
-        const int64_t* front = front_.data() + (from - front_from_) * words_;
+        const int64_t* front = front_.get() + (from - front_from_) * words_;
         if (back) {
             ++algebra_.combines;
             plan_.join_into(record, front, back_.data(), 0, 1);
         } else {
-            std::memcpy(record, front, words_ * sizeof(int64_t));
+            plan_.copy(front, record);
         }
         emit_.put(k, record);
     }
     void answer_back(size_t k) {
         int64_t* record = emit_.room(k);
-        std::memcpy(record, back_.data(), words_ * sizeof(int64_t));
+        plan_.copy(back_.data(), record);
         emit_.put(k, record);
     }
     void answer_none(size_t k) {
@@ -77,6 +78,12 @@ class RecordStates {
     }
 
    private:
+    // Not cleared: of a large record little may be in use.
+    void make_room(size_t words) {
+        if (words <= room_) return;
+        room_ = std::max(words, 2 * room_);
+        front_.reset(new int64_t[room_]);
+    }
     // The suffixes of a block's rows, before the one that stands at `later`: all at once where order does not matter and
     // nothing is null.
     void scan(const Block& block, int64_t* later) {
@@ -110,7 +117,9 @@ class RecordStates {
     Source source_;
     Emit emit_;
     size_t words_;
-    std::vector<int64_t> front_, back_;
+    std::unique_ptr<int64_t[]> front_;
+    size_t room_ = 0;
+    std::vector<int64_t> back_;
     std::vector<Block> blocks_;
     size_t front_from_ = 0;
 };

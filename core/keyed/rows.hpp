@@ -96,7 +96,7 @@ class RowTotal {
     explicit RowTotal(int64_t* into) : words_(into) { Plan::clear(words_); }
     explicit RowTotal(uint32_t words) : words_(own_) {
         if (words > kOwn) {
-            large_ = std::make_unique<int64_t[]>(words);
+            large_.reset(new int64_t[words]);  // not cleared: little of it may be used
             words_ = large_.get();
         }
         Plan::clear(words_);
@@ -149,7 +149,7 @@ class RowAlgebra : public tree::NoEnds {
     }
     void store(Total& total, Inner* node, uint32_t index) {
         int64_t* summary = nodes_.summary(node, index);
-        std::memcpy(summary, total.words(), plan_.words() * sizeof(int64_t));
+        plan_.copy(total.words(), summary);
         if (gapped_) total.gaps.write(summary + plan_.words());
         combines += total.combines;
         repairs += total.combines;
@@ -188,7 +188,7 @@ class RowAlgebra : public tree::NoEnds {
     // Adds records that lie so many words apart; to one that has nothing the first is copied.
     void join(int64_t* record, const int64_t* others, size_t stride, size_t count) const {
         if (count && !record[kRows]) {
-            std::memcpy(record, others, plan_.words() * sizeof(int64_t));
+            plan_.copy(others, record);
             others += stride;
             --count;
         }

@@ -4,7 +4,8 @@
 #include <cmath>
 
 // One copy for each width of vector, chosen when the module is loaded. (The sanitizers' runtime is not ready by then.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE) && \
+    !defined(SASH_PORTABLE)
 #define SASH_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define SASH_WIDE
@@ -62,6 +63,16 @@ SASH_WIDE Ranks ranks_of(const uint8_t* ranks, size_t count, uint8_t top) {
 
 SASH_WIDE void raise_all(uint8_t* ranks, const uint8_t* others, size_t count) {
     for (size_t i = 0; i < count; ++i) ranks[i] = std::max(ranks[i], others[i]);
+}
+
+SASH_WIDE void add_all(uint32_t* counters, const uint32_t* others, size_t count) {
+    for (size_t i = 0; i < count; ++i) counters[i] += others[i];
+}
+
+SASH_WIDE uint64_t total_of(const uint32_t* counters, size_t count) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; ++i) total += counters[i];
+    return total;
 }
 
 }  // namespace sash

@@ -20,4 +20,8 @@ struct Ranks {
 Ranks ranks_of(const uint8_t* ranks, size_t count, uint8_t top);
 void raise_all(uint8_t* ranks, const uint8_t* others, size_t count);  // each to the larger of the two
 
+// Counters of buckets.
+void add_all(uint32_t* counters, const uint32_t* others, size_t count);
+uint64_t total_of(const uint32_t* counters, size_t count);
+
 }  // namespace sash

@@ -59,6 +59,9 @@ struct Outputs {
 };
 
 struct OpTable;
+namespace quantile {
+struct Scale;
+}
 
 // The common ops, whose steps are run without a call for each (monoids/ops_common.cpp).
 enum class Step : uint32_t {
@@ -69,6 +72,8 @@ enum class Step : uint32_t {
     min_reals,
     max_integers,
     max_reals,
+    mean_integers,
+    mean_reals,
     variance,
 };
 
@@ -110,6 +115,7 @@ struct alignas(64) Op {
     std::vector<double> parameters;
     Clock clock;
     std::shared_ptr<const Compiled> compiled;
+    std::shared_ptr<const quantile::Scale> scale;
 };
 
 struct OpTable {
@@ -133,7 +139,19 @@ struct OpTable {
     void (*scan_back)(const Op&, const Rows&, const MutableRecords&);
     bool (*sound)(const Op&, const int64_t* state);  // can it be the state of any rows?
     void (*tidy)(const Op&, int64_t* state);         // the canonical form of equal states
+    void (*prepare)(Op&);                            // once, when its parameters are known
+    // Where a state may be smaller than `words`, how many are in use, and how many one of so many rows may need; or null.
+    uint32_t (*used)(const Op&, const int64_t* state);
+    uint32_t (*room)(const Op&, uint64_t rows);
 };
+
+// The words of a state that are in use.
+inline uint32_t used_words(const Op& op, const int64_t* state) {
+    return op.table->used ? op.table->used(op, state) : op.words;
+}
+inline void copy_state(const Op& op, const int64_t* from, int64_t* to) {
+    std::memcpy(to, from, used_words(op, from) * sizeof(int64_t));
+}
 
 // The table of an op for inputs of these kinds, or null.
 const OpTable* find_op(const std::string& name, const std::string& kinds);
@@ -227,7 +245,7 @@ struct SmallOp {
         std::copy(columns, columns + T::result_words, column);
         const int64_t* state = records.words + op.offset;
         for (size_t i = 0; i < records.count; ++i, state += records.stride) {
-            int64_t out[T::result_words];
+            int64_t out[T::result_words] = {};
             there[i] = T::lower(op, load(state), {}, out);
             for (size_t j = 0; j < T::result_words; ++j) column[j][i] = out[j];
         }
@@ -265,7 +283,7 @@ struct LargeOp {
     }
     static void prepend(const Op& op, int64_t* at, const int64_t* other) {
         if constexpr (T::commutes) return T::join(op, at, other);
-        std::vector<int64_t> state(other, other + op.words);
+        std::vector<int64_t> state(other, other + op.words);  // those that do not commute use all of them
         T::join(op, state.data(), at);
         std::memcpy(at, state.data(), op.words * sizeof(int64_t));
     }
@@ -288,7 +306,7 @@ struct LargeOp {
     static void scan_back(const Op& op, const Rows& rows, const MutableRecords& records) {
         for (size_t i = records.count; i-- > 0;) {
             int64_t* at = records.words + i * records.stride + op.offset;
-            std::memcpy(at, at + records.stride, op.words * sizeof(int64_t));
+            copy_state(op, at + records.stride, at);
             fold(op, at, rows.from(i), 1);
         }
     }
@@ -300,14 +318,16 @@ struct LargeOp {
 template <class T>
 constexpr OpTable table_of(const char* name, const char* kinds) {
     using Of = std::conditional_t<T::small, SmallOp<T>, LargeOp<T>>;
-    return {name,      kinds,          T::commutes,   T::exact,  T::timed,    T::step,  T::degree,
-            Of::words, Of::set,        Of::fold,      Of::join,  Of::prepend, Of::same, Of::outputs,
-            Of::lower, Of::lower_many, Of::scan_back, Of::sound, Of::tidy};
+    return {name,          kinds,     T::commutes, T::exact,    T::timed, T::step,     T::degree, Of::words,
+            Of::set,       Of::fold,  Of::join,    Of::prepend, Of::same, Of::outputs, Of::lower, Of::lower_many,
+            Of::scan_back, Of::sound, Of::tidy,    T::prepare,  T::used,  T::room};
 }
 
 // The defaults of an op.
 struct Facts {
     static void tidy(const Op&, int64_t*) {}
+    static void prepare(Op&) {}
+    static constexpr std::nullptr_t used = nullptr, room = nullptr;
     template <class State>
     static bool possible(const State&) {  // of a small one: can it be the state of any rows?
         return true;
@@ -340,5 +360,6 @@ const std::vector<OpTable>& common_ops();
 const std::vector<OpTable>& number_ops();
 const std::vector<OpTable>& moment_ops();
 const std::vector<OpTable>& wide_ops();
+const std::vector<OpTable>& quantile_ops();
 
 }  // namespace sash

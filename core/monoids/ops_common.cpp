@@ -9,6 +9,7 @@ const std::vector<OpTable>& common_ops() {
         table_of<SumIntegers>("sum", "i"),           table_of<SumReals>("sum", "f"),
         table_of<Extreme<false, false>>("min", "i"), table_of<Extreme<true, false>>("min", "f"),
         table_of<Extreme<false, true>>("max", "i"),  table_of<Extreme<true, true>>("max", "f"),
+        table_of<MeanIntegers>("mean", "i"),         table_of<MeanReals>("mean", "f"),
         table_of<Variance>("variance", "f"),
     };
     return tables;
@@ -26,6 +27,8 @@ bool with_steps(Step step, Run&& run) {
         case Step::min_reals: return run(SmallOp<Extreme<true, false>>()), true;
         case Step::max_integers: return run(SmallOp<Extreme<false, true>>()), true;
         case Step::max_reals: return run(SmallOp<Extreme<true, true>>()), true;
+        case Step::mean_integers: return run(SmallOp<MeanIntegers>()), true;
+        case Step::mean_reals: return run(SmallOp<MeanReals>()), true;
         case Step::variance: return run(SmallOp<Variance>()), true;
         default: return false;
     }
@@ -127,7 +130,7 @@ void join_ops_into(const std::vector<Op>& ops, int64_t* record, const int64_t* f
         int64_t* at = record + op.offset;
         bool known = with_steps(op.step, [&](auto steps) { steps.join_into(op, at, state, states, stride, count); });
         if (known) continue;
-        std::copy(state, state + op.words, at);
+        copy_state(op, state, at);
         op.join(op, at, states, stride, count);
     }
 }

@@ -47,6 +47,46 @@ struct SumReals : Reals {
     static void join(const Op&, State& s, const State& o) { s.value += o.value; }
 };
 
+// --- means -----------------------------------------------------------------------------------------
+
+struct MeanIntegers : Facts {
+    static constexpr Step step = Step::mean_integers;
+    struct __attribute__((packed)) State {
+        __int128 sum;
+        int64_t n;
+    };
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {x, 1}; }
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x, ++s.n; }
+    static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
+    static bool possible(const State& s) { return s.n >= 1; }
+    static std::string outputs(const Op&) { return "f"; }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
+        return *out = bits_of(static_cast<double>(s.sum) / static_cast<double>(s.n)), true;
+    }
+};
+
+struct SumAndCount : Facts {
+    static constexpr bool exact = false;
+    struct State {
+        double sum;
+        int64_t n;
+    };
+    static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
+    static bool possible(const State& s) { return s.n >= 1; }
+    static bool same(const Op&, const State& a, const State& b, double tolerance) {
+        return a.n == b.n && near(a.sum, b.sum, tolerance);
+    }
+    static std::string outputs(const Op&) { return "f"; }
+};
+struct MeanReals : SumAndCount {
+    static constexpr Step step = Step::mean_reals;
+    static State of(const Op&, int64_t x, int64_t, int64_t) { return {real(x), 1}; }
+    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += real(x), ++s.n; }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
+        return *out = bits_of(s.sum / static_cast<double>(s.n)), true;
+    }
+};
+
 // --- order -----------------------------------------------------------------------------------------
 
 // Numbers as words in the same order, which the state stores.

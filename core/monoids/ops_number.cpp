@@ -70,41 +70,6 @@ struct Rate : SumReals {
     }
 };
 
-struct MeanIntegers : Facts {
-    struct __attribute__((packed)) State {
-        __int128 sum;
-        int64_t n;
-    };
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {x, 1}; }
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x, ++s.n; }
-    static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
-    static bool possible(const State& s) { return s.n >= 1; }
-    static std::string outputs(const Op&) { return "f"; }
-    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
-        return *out = bits_of(static_cast<double>(s.sum) / static_cast<double>(s.n)), true;
-    }
-};
-
-struct SumAndCount : Facts {
-    static constexpr bool exact = false;
-    struct State {
-        double sum;
-        int64_t n;
-    };
-    static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
-    static bool possible(const State& s) { return s.n >= 1; }
-    static bool same(const Op&, const State& a, const State& b, double tolerance) {
-        return a.n == b.n && near(a.sum, b.sum, tolerance);
-    }
-    static std::string outputs(const Op&) { return "f"; }
-};
-struct MeanReals : SumAndCount {
-    static State of(const Op&, int64_t x, int64_t, int64_t) { return {real(x), 1}; }
-    static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += real(x), ++s.n; }
-    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
-        return *out = bits_of(s.sum / static_cast<double>(s.n)), true;
-    }
-};
 // The logarithm is taken when a value is folded: a leaf stores the value itself. A negative value has none: it marks
 // the state by the sign of n, and the result is null, with 1 in the place of the value to tell it from that of no values.
 struct Geomean : SumAndCount {
@@ -376,8 +341,6 @@ const std::vector<OpTable>& number_ops() {
         table_of<CountIf>("count_if", "i"),
         table_of<Product>("product", "f"),
         table_of<Rate>("rate", "f"),
-        table_of<MeanIntegers>("mean", "i"),
-        table_of<MeanReals>("mean", "f"),
         table_of<Geomean>("geomean", "f"),
         table_of<WeightedMean>("weighted_mean", "ff"),
         table_of<ExtremeAndCount<false, false>>("mincount", "i"),
@@ -420,7 +383,7 @@ const OpTable* find_op(const std::string& name, const std::string& kinds) {
             if (wanted[i] != 'n' && wanted[i] != kinds[i]) return false;
         return true;
     };
-    for (const auto* tables : {&common_ops(), &number_ops(), &moment_ops(), &wide_ops()})
+    for (const auto* tables : {&common_ops(), &number_ops(), &moment_ops(), &wide_ops(), &quantile_ops()})
         for (const OpTable& table : *tables)
             if (fits(table)) return &table;
     return nullptr;

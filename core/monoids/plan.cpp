@@ -129,6 +129,22 @@ Plan::Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format)
             for (Op& op : *ops) op.inputs[2] = width_;
         ++width_;
     }
+    place_states();
+}
+
+// States that may be smaller than their room come last: of the last one only what is in use is copied.
+void Plan::place_states() {
+    uint32_t at = kHeader;
+    for (bool last : {false, true})
+        for (size_t i = 0; i < ops_.size(); ++i) {
+            if ((ops_[i].table->used != nullptr) != last) continue;
+            ops_[i].offset = at;
+            at += ops_[i].words;
+            if (last) trimmed_ = &ops_[i];
+        }
+    for (Op& op : active_)
+        for (const Op& placed : ops_)
+            if (placed.bit == op.bit) op.offset = placed.offset;
 }
 
 // From a sash.monoid.RecordPart.
@@ -162,6 +178,7 @@ Op Plan::op_of(PyObject* part, const std::string& name, const TimeFormat& format
     if (op.table->timed) op.clock = clock_of(format);
     op.counts = name == "count" || name == "count_if";
     op.refuses_negative = name == "geomean";
+    op.table->prepare(op);
     op.words = op.table->words(op);
     return op;
 }
@@ -228,7 +245,7 @@ void Plan::join_some(int64_t* record, const int64_t* others, size_t stride, size
             if (mine & op.bit)
                 op.table->join(op, record + op.offset, others + op.offset, 0, 1);
             else
-                std::memcpy(record + op.offset, others + op.offset, op.words * sizeof(int64_t));
+                copy_state(op, others + op.offset, record + op.offset);
         }
         record[kSeen] = static_cast<int64_t>(mine | theirs);
         record[kRows] += others[kRows];
@@ -242,7 +259,7 @@ void Plan::prepend(const int64_t* other, int64_t* record) const {
         if (mine & op.bit)
             op.table->prepend(op, record + op.offset, other + op.offset);
         else
-            std::memcpy(record + op.offset, other + op.offset, op.words * sizeof(int64_t));
+            copy_state(op, other + op.offset, record + op.offset);
     }
     record[kSeen] = static_cast<int64_t>(mine | theirs);
     record[kRows] += other[kRows];
@@ -273,7 +290,8 @@ bool Plan::sound_nulls(uint64_t nulls) const {
 }
 
 std::vector<int64_t> Plan::tidied(const int64_t* record, bool rows) const {
-    std::vector<int64_t> tidy(record, record + words_);
+    std::vector<int64_t> tidy(words_);
+    copy(record, tidy.data());
     if (!rows && !counts_rows_) tidy[kRows] = 1;
     for (const Op& op : ops_) {
         int64_t* state = tidy.data() + op.offset;

@@ -41,6 +41,7 @@ class Plan {
    public:
     // `kinds` names those of the inputs, "(int64,float64,hash)".
     Plan(PyObject* monoid, const std::string& kinds, const TimeFormat& format);
+    Plan(const Plan&) = delete;
 
     // --- records ------------------------------------------------------------------------------------
 
@@ -50,6 +51,18 @@ class Plan {
     bool regroups() const { return regroups_; }  // can records be compared that were grouped otherwise?
     uint32_t time_at() const { return width_ - 1; }
     bool commutes() const { return commutes_; }
+
+    // The words of a record that are in use, and those that one of so many rows may need.
+    bool trims() const { return trimmed_ != nullptr; }
+    uint32_t used(const int64_t* record) const {
+        if (!trimmed_) return words_;
+        bool some = static_cast<uint64_t>(record[kSeen]) & trimmed_->bit;
+        return trimmed_->offset + (some ? trimmed_->table->used(*trimmed_, record + trimmed_->offset) : 0);
+    }
+    uint32_t room(uint64_t rows) const {
+        return trimmed_ ? trimmed_->offset + trimmed_->table->room(*trimmed_, rows) : words_;
+    }
+    void copy(const int64_t* from, int64_t* to) const { std::memcpy(to, from, used(from) * sizeof(int64_t)); }
 
     static void clear(int64_t* record) { record[kSeen] = record[kRows] = 0; }
 
@@ -82,7 +95,7 @@ class Plan {
             rows += others[i * stride + kRows];
         }
         if (seen != all_) {
-            std::memcpy(record, first, words_ * sizeof(int64_t));
+            copy(first, record);
             return join_some(record, others, stride, count);
         }
         record[kSeen] = static_cast<int64_t>(seen);
@@ -133,6 +146,8 @@ class Plan {
     int64_t shown_word(size_t j, int64_t word) const;                        // equal where results look equal
     bool overflows(size_t part, const int64_t* words, size_t stride) const;  // is a part's result out of range?
     bool is_list(size_t part) const { return faces_[part].outputs.shape == Outputs::Shape::list; }
+    // The step of a plan of one common op, whose records have no nulls; otherwise other.
+    Step alone() const { return ops_.size() == 1 && !nullable_ ? ops_[0].step : Step::other; }
     size_t parts() const { return ops_.size(); }
     const std::vector<Op>& ops() const { return ops_; }
     void store(const Records& records, RecordOutput& out, size_t row) const;
@@ -158,6 +173,7 @@ class Plan {
 
     Op op_of(PyObject* part, const std::string& name, const TimeFormat& format) const;
     void add_part(PyObject* part, const TimeFormat& format);
+    void place_states();
     void join_some(int64_t* record, const int64_t* others, size_t stride, size_t count) const;
     bool lower(const Op& op, const int64_t* record, const Span& span, int64_t* out) const;
     Ref value_of(const Face& face, const int64_t* out) const;
@@ -170,6 +186,7 @@ class Plan {
     std::vector<Input> inputs_;
     std::vector<Op> ops_, active_;  // all of them; those with a state
     std::vector<Face> faces_;
+    const Op* trimmed_ = nullptr;  // the last op of a record, if its state may be smaller than its room
     uint64_t all_ = 0;
     uint32_t words_ = kHeader, width_ = 0;
     size_t most_words_ = 0, result_words_ = 0;

@@ -16,20 +16,33 @@ namespace sash {
 // The heap storage of an entry that does not fit two words: a longer row, or the record of several rows.
 struct Box {
     uint64_t nulls;
-    uint32_t words;
-    bool record;
+    uint32_t words : 31, record : 1;
+    uint32_t used;  // the words that a copy needs
     int64_t* data() { return reinterpret_cast<int64_t*>(this + 1); }
 
     static Box* make(uint32_t words, bool record) {
         void* memory = std::malloc(sizeof(Box) + words * sizeof(int64_t));
         if (!memory) throw std::bad_alloc();
-        return new (memory) Box{0, words, record};
+        Box* box = new (memory) Box;
+        box->nulls = 0;
+        box->words = words & 0x7FFFFFFF;
+        box->record = record;
+        box->used = words;
+        return box;
     }
-    Box* copy() {
-        Box* twin = make(words, record);
+    Box* copy() { return copy(used); }
+    Box* copy(uint32_t room) {
+        Box* twin = make(room, record);
         twin->nulls = nulls;
-        std::memcpy(twin->data(), data(), words * sizeof(int64_t));
+        twin->used = used;
+        std::memcpy(twin->data(), data(), used * sizeof(int64_t));
         return twin;
+    }
+    // The same with more room.
+    static void widen(Box*& box, uint32_t words) {
+        if (box->words >= words) return;
+        Box* wide = box->copy(words);
+        std::free(std::exchange(box, wide));
     }
 };
 
@@ -60,6 +73,10 @@ struct RecordEntry {
         words[0] = reinterpret_cast<int64_t>(box);
         tag = kBoxed;
     }
+    void replace(Box* box) {
+        if (tag & kBoxed) free_box();
+        set(box);
+    }
     bool is_record() const { return (tag & kBoxed) && box()->record; }
     uint64_t nulls() const { return tag & kBoxed ? box()->nulls : tag; }
     int64_t* row() { return tag & kBoxed ? box()->data() : words; }
@@ -81,7 +98,7 @@ struct RecordEntry {
         if (tag & kBoxed) words[0] = reinterpret_cast<int64_t>(box()->copy());
     }
 };
-static_assert(sizeof(RecordEntry) == 24);
+static_assert(sizeof(RecordEntry) == 24 && sizeof(Box) == 16);
 inline void clear(RecordEntry& entry) {
     if (entry.tag & RecordEntry::kBoxed) entry.free_box();
     entry.tag = 0;
@@ -89,15 +106,20 @@ inline void clear(RecordEntry& entry) {
 
 // A record of up to kWords words, stored in place.
 struct InlineRecord {
+    static constexpr bool inlined = true;
     static constexpr uint32_t kWords = 12;
     int64_t data[kWords];
     int64_t* words(uint32_t) { return data; }
     const int64_t* words() const { return data; }
+    bool some() const { return true; }
+    void use(uint32_t) {}
 };
 
 // A record of any size.
 class BlockRecord {
    public:
+    static constexpr bool inlined = false;
+    static constexpr uint32_t kWords = 0;
     BlockRecord() = default;
     BlockRecord(const BlockRecord& other) {
         if (other.block_) assign(other);
@@ -118,14 +140,22 @@ class BlockRecord {
     ~BlockRecord() { release(); }
 
     int64_t* words(uint32_t size) {
-        if (!block_) block_ = Box::make(size, true);
+        if (!block_)
+            block_ = Box::make(size, true);
+        else
+            Box::widen(block_, size);
         return block_->data();
     }
     const int64_t* words() const { return block_->data(); }
+    bool some() const { return block_ != nullptr; }
+    void use(uint32_t used) { block_->used = used; }
 
    private:
     void assign(const BlockRecord& other) {
-        std::memcpy(words(other.block_->words), other.block_->data(), other.block_->words * sizeof(int64_t));
+        uint32_t used = other.block_->used;
+        if (block_) block_->used = 0;
+        std::memcpy(words(used), other.block_->data(), used * sizeof(int64_t));
+        block_->used = used;
     }
     void release() { std::free(std::exchange(block_, nullptr)); }
     Box* block_ = nullptr;
@@ -135,7 +165,7 @@ inline void clear(BlockRecord&) {}  // it owns no objects, and its memory is reu
 
 template <class Record>
 struct RecordOf : Counted {
-    static constexpr bool is_inline = std::is_same_v<Record, InlineRecord>;
+    static constexpr bool is_inline = Record::inlined;
     using Input = RecordEntry;
     using Entry = RecordEntry;
     using Agg = Record;
@@ -186,28 +216,27 @@ struct RecordOf : Counted {
 
     bool merge(Entry& entry, const Entry& more) {
         see(entry), see(more);  // a record does not store how large its rows were
-        if (!entry.is_record()) {
-            Box* box = Box::make(plan_->words(), true);
-            Plan::clear(box->data());
-            fold(box->data(), entry);
-            Entry merged;
-            merged.set(box);
-            entry = std::move(merged);
-        }
+        if (!entry.is_record()) entry.replace(record_of(entry));
+        Box* box = entry.box();
+        Box::widen(box, plan_->room(static_cast<uint64_t>(box->data()[kRows]) + rows_of(more)));
+        entry.set(box);
         ++combines;
-        fold(entry.box()->data(), more);
+        fold(box->data(), more);
+        box->used = plan_->used(box->data());
         return true;
     }
     Agg of(const Entry& entry) const {
         Agg agg;
-        int64_t* words = agg.words(plan_->words());
+        int64_t* words = agg.words(plan_->room(rows_of(entry)));
         Plan::clear(words);
         fold(words, entry);
+        settle(agg);
         return agg;
     }
     void append(Agg& agg, const Agg& other) {
         ++combines;
-        plan_->join(words(agg), other.words(), 0, 1);
+        plan_->join(words(agg, rows_of(other)), other.words(), 0, 1);
+        settle(agg);
     }
     // agg = first (x) all the others, whatever it was.
     void join_into(Agg& agg, const Agg& first, const Agg* others, size_t count) {
@@ -216,11 +245,13 @@ struct RecordOf : Counted {
     }
     void prepend(const Agg& other, Agg& agg) {
         ++combines;
-        plan_->prepend(other.words(), words(agg));
+        plan_->prepend(other.words(), words(agg, rows_of(other)));
+        settle(agg);
     }
     void append_entry(Agg& agg, const Entry& entry) {
         ++combines;
-        fold(words(agg), entry);
+        fold(words(agg, rows_of(entry)), entry);
+        settle(agg);
     }
     void prepend_entry(const Entry& entry, Agg& agg) {
         if (plan_->commutes()) return append_entry(agg, entry);
@@ -231,8 +262,11 @@ struct RecordOf : Counted {
         for (size_t i = 0; i < count;) {
             size_t from = i;
             while (i < count && entries[i].tag == 0) ++i;
-            if (i > from) plan_->fold(words(agg), {entries[from].words, kStride}, i - from);
-            if (i < count) fold(words(agg), entries[i++]);
+            if (i > from)
+                plan_->fold(words(agg, i - from), {entries[from].words, kStride}, i - from);
+            else
+                fold(words(agg, rows_of(entries[i])), entries[i]), ++i;
+            settle(agg);
         }
     }
     // Fills the aggregates before the last one with those of their entries and all later ones, if that can be done at
@@ -271,7 +305,7 @@ struct RecordOf : Counted {
     // Where the record for a row of results can be made in place, to be lowered later on; null where it can not.
     Agg* slot(Output& out, size_t row) const {
         if (!is_inline || out.objects || plan_->timed()) return nullptr;
-        return reinterpret_cast<Agg*>(out.records->slot(*plan_, row, InlineRecord::kWords));
+        return reinterpret_cast<Agg*>(out.records->slot(*plan_, row, Record::kWords));
     }
     Ref seen(const Agg& agg) const { return result(agg); }
     Ref state(const Agg& agg) const {
@@ -284,6 +318,7 @@ struct RecordOf : Counted {
         Box* box = Box::make(plan_->words(), true);
         std::memcpy(box->data(), PyBytes_AS_STRING(state), static_cast<size_t>(record_bytes()));
         entry.set(box);
+        box->used = plan_->used(box->data());
         return entry;
     }
 
@@ -304,33 +339,77 @@ struct RecordOf : Counted {
         std::vector<int64_t> words = entry.is_record()
                                          ? plan_->tidied(entry.row(), true)
                                          : std::vector<int64_t>(entry.row(), entry.row() + plan_->width());
+        if (entry.is_record() && plan_->trims()) {
+            uint32_t used = plan_->used(words.data());
+            bytes.append(reinterpret_cast<const char*>(&used), sizeof used);
+            words.resize(used);
+        }
         bytes.append(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(int64_t));
     }
     bool read(const char*& at, const char* end, Entry& entry) const {
         char flag = *at++;
         if (flag != 0 && flag != 1) return false;
         bool record = flag == 1;
-        size_t size = (record ? plan_->words() : plan_->width()) * sizeof(int64_t);
         uint64_t nulls;
-        if (static_cast<size_t>(end - at) < sizeof nulls + size) return false;
+        if (static_cast<size_t>(end - at) < sizeof nulls) return false;
         std::memcpy(&nulls, at, sizeof nulls);
         at += sizeof nulls;
-        if (record)
-            entry.set(Box::make(plan_->words(), true));
-        else
-            entry = blank();
+        if (record) return nulls == 0 && read_record(at, end, entry);
+        size_t size = plan_->width() * sizeof(int64_t);
+        if (static_cast<size_t>(end - at) < size) return false;
+        entry = blank();
         if (size) std::memcpy(entry.row(), at, size);
         at += size;
-        if (record ? nulls != 0 : !plan_->sound_nulls(nulls)) return false;
+        if (!plan_->sound_nulls(nulls)) return false;
         if (nulls) set_nulls(entry, nulls);
-        return !record || plan_->sound(entry.row());
+        return true;
     }
 
-   private:
+   protected:
     static constexpr size_t kStride = sizeof(Entry) / sizeof(int64_t);
 
     int64_t* words(Agg& agg) const { return agg.words(plan_->words()); }
+    // With room for more rows.
+    int64_t* words(Agg& agg, uint64_t more) const {
+        if (is_inline || !plan_->trims()) return words(agg);
+        return agg.words(plan_->room(agg.some() ? rows_of(agg) + more : more));
+    }
+    static uint64_t rows_of(const Agg& agg) { return static_cast<uint64_t>(agg.words()[kRows]); }
+    static uint64_t rows_of(const Entry& entry) {
+        return entry.is_record() ? static_cast<uint64_t>(entry.row()[kRows]) : 1;
+    }
+    void settle(Agg& agg) const {
+        if (!is_inline && plan_->trims()) agg.use(plan_->used(agg.words()));
+    }
+    // A record of an entry that is a row.
+    Box* record_of(const Entry& entry) const {
+        Box* box = Box::make(plan_->room(1), true);
+        Plan::clear(box->data());
+        fold(box->data(), entry);
+        box->used = plan_->used(box->data());
+        return box;
+    }
     Py_ssize_t record_bytes() const { return static_cast<Py_ssize_t>(plan_->words() * sizeof(int64_t)); }
+
+    // Of a record that may be smaller than its room, the words that are in use come after their number.
+    bool read_record(const char*& at, const char* end, Entry& entry) const {
+        uint32_t used = plan_->words();
+        if (plan_->trims()) {
+            if (static_cast<size_t>(end - at) < sizeof used) return false;
+            std::memcpy(&used, at, sizeof used);
+            at += sizeof used;
+            if (used < kHeader || used > plan_->words()) return false;
+        }
+        if (static_cast<size_t>(end - at) < used * sizeof(int64_t)) return false;
+        Box* box = Box::make(plan_->words(), true);
+        entry.set(box);
+        std::fill(box->data(), box->data() + plan_->words(), 0);
+        std::memcpy(box->data(), at, used * sizeof(int64_t));
+        at += used * sizeof(int64_t);
+        if (!plan_->sound(box->data()) || plan_->used(box->data()) != used) return false;
+        box->used = used;
+        return true;
+    }
 
     Entry blank() const {
         Entry entry;

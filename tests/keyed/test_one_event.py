@@ -163,6 +163,8 @@ AGGS: dict[str, Callable[[], Monoid]] = {
     "first": lambda: monoids.first("x"),
     "most": lambda: monoids.maxcount("x"),
     "last": lambda: monoids.last_k(2, "x"),
+    "p95": lambda: monoids.approx_quantile("x", 0.95),
+    "ps": lambda: monoids.approx_quantile("x", [0.5, 0.99]),
     "about": lambda: monoids.hyperloglog("y"),
     "seen": lambda: monoids.bloom("y"),
     "geomean": lambda: monoids.geomean("x"),

@@ -141,6 +141,7 @@ OWN = Monoid(identity=0, combine=max, column="x", name="own", returns="int64")
     [
         (monoids.hyperloglog("x"), monoids.last("x")),
         (monoids.hyperloglog("x"), monoids.hyperloglog("x", lg_k=12)),
+        (monoids.approx_quantile("x"), monoids.approx_quantile("x", relative_error=0.02)),
         (monoids.sum("x"), monoids.sum("t")),
         (monoids.sum("x"), monoids.sum("x", dtype=float)),
         (OWN, monoids.max("x")),

@@ -71,6 +71,7 @@ VALUES: dict[str, dict[str, Any]] = {
     **alike(["bloom", "hyperloglog"], HASHED),
     "struct": {"ints": INTS, "floats": FLOATS, "nulls": st.none() | INTS},
     "distinct": HASHED,
+    "approx_quantile": NUMBERS | {"not finite": BROKEN},
     **alike(["quantile", "median"], {"ints": SMALL, "floats": TAME}),
     **alike(["collect_list", "collect_set"], HASHED),
     "string_agg": {"words": WORDS},

@@ -330,6 +330,12 @@ def rest() -> dict[str, dict[str, Reference]]:
         "rate": each(monoids.rate, NUMBERS, per_unit, close),
         "affine": each(monoids.affine, SCALED, of_values(composed, (1.0, 0.0)), close),
         "bloom": each(monoids.bloom, hashed, of_values(list, []), holds_all),
+        "approx_quantile": each(
+            lambda: monoids.approx_quantile(q=0.3),
+            {"ints": ints(1), "floats": floats(1e-3)},
+            of_values(lambda v: float(np.quantile(v, 0.3))),
+            lambda got, expected: got is expected or got == pytest.approx(expected, rel=0.01),
+        ),
         "hyperloglog": each(monoids.hyperloglog, hashed, of_values(lambda v: len(set(v)), 0), within(3)),
         "struct": each(
             lambda: monoids.struct(n=monoids.count(), top=monoids.max()),

@@ -98,6 +98,9 @@ STATES: dict[str, Callable[[], KeyedWindows]] = {
     "panes": _grouped,
     "boundaries": lambda: _pushed(_LATE, {**_PLAIN, "own": _letters()}, every=4, emit="update", retract="gone"),
     "resolution": lambda: _pushed(_LATE, {"new": monoids.last("x")}, every=4, resolution=2, windows=[9]),
+    "quantiles": lambda: _pushed(
+        _LATE, {"p": monoids.approx_quantile("y", [0.1, 0.9], relative_error=0.5)}, every=4, resolution=2, windows=[9]
+    ),
     "wide": _wide,
     "instants": _instants,
     "nothing": lambda: _pushed([], _PLAIN),

@@ -40,6 +40,7 @@ from sash.monoids.order import (
     range,
     top_k,
 )
+from sash.monoids.quantile_sketch import approx_quantile
 from sash.monoids.registry import BUILT_IN, EXAMPLES, Card, cards, cards_markdown
 from sash.monoids.sets import Bloom, bloom, hyperloglog
 from sash.monoids.sketches import cpc, frequent_items, kll, state_bytes, theta
@@ -56,6 +57,7 @@ __all__ = [
     "affine",
     "all",
     "any",
+    "approx_quantile",
     "argmax",
     "argmin",
     "bit_and",

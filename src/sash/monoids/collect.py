@@ -1,8 +1,8 @@
 """Aggregates that keep every value: exact distinct counts and quantiles, lists, sets and joined strings.
 
-These run in Python, and their states grow with the window; `hyperloglog`, `theta`, `cpc` and `kll` are approximate
-alternatives of bounded size. States are immutable and share memory where possible. Each docstring has the cost of a
-combine.
+These run in Python, and their states grow with the window; `hyperloglog` and `approx_quantile` are approximate
+alternatives in native code, and `theta`, `cpc` and `kll` others of bounded size. States are immutable and share memory
+where possible. Each docstring has the cost of a combine.
 """
 
 import math
@@ -17,6 +17,7 @@ from sash.equality import same
 from sash.errors import KindError, shown
 from sash.monoid import Monoid
 from sash.monoids.arguments import checked_share, present, real
+from sash.monoids.quantile_sketch import approx_median, interpolated
 
 # --- sets -----------------------------------------------------------------------------------------
 
@@ -227,14 +228,7 @@ def _interpolated(q: float, state: bytes) -> float | None:
     place = q * (len(state) // 8 - 1)
     rank, share = int(place), place - int(place)
     low = _value(state, rank)
-    if share == 0:
-        return low
-    high = _value(state, rank + 1)
-    if low == high:
-        return low
-    if math.isinf(high - low) and math.isfinite(low) and math.isfinite(high):  # only the difference is too large
-        return low * (1 - share) + high * share
-    return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
+    return interpolated(low, _value(state, rank + 1), share) if share else low
 
 
 def quantile(q: float, column: str | None = None) -> Monoid:
@@ -251,11 +245,17 @@ def quantile(q: float, column: str | None = None) -> Monoid:
     return _quantile("quantile", share, column, (("q", share),))
 
 
-def median(column: str | None = None) -> Monoid:
-    """Exact median of numbers, the mean of the middle two if their number is even; None if empty.
+def median(column: str | None = None, *, relative_error: float | None = None) -> Monoid:
+    """Median of numbers, the mean of the middle two if their number is even; None if empty.
 
-    The costs are those of `quantile`.
+    It is exact at the costs of `quantile`, or with a `relative_error` that of `approx_quantile`, in native code.
+
+    >>> from sash import Window, monoids
+    >>> Window(monoids.median()).slide([1, 2, 3], [10, 30, 20], size=9, at="end")
+    20.0
     """
+    if relative_error is not None:
+        return approx_median(column, relative_error)
     return _quantile("median", 0.5, column, ())
 
 

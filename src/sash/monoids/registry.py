@@ -16,6 +16,7 @@ from sash.monoids.order import argmax, argmin, bottom_k, delta, first, first_k, 
 from sash.monoids.order import max as largest
 from sash.monoids.order import min as smallest
 from sash.monoids.order import range as extent
+from sash.monoids.quantile_sketch import approx_quantile
 from sash.monoids.sets import bloom, hyperloglog
 from sash.monoids.sketches import available, cpc, frequent_items, kll, theta
 from sash.monoids.structs import struct
@@ -100,6 +101,7 @@ ROWS: tuple[Row, ...] = (
     Row(affine, affine(), "16 bytes"),
     Row(bloom, bloom(), "2,048 bytes, or by capacity and error", "O(bits)"),
     Row(hyperloglog, hyperloglog(), "2**lg_k bytes", "O(2**lg_k)"),
+    Row(approx_quantile, approx_quantile(), "up to 180 / relative_error bytes", "O(buckets)"),
     Row(distinct, distinct(), "the distinct values", "O(distinct values)"),
     Row(quantile, quantile(0.9), "8 bytes per value", "O(n)"),
     Row(median, median(), "8 bytes per value", "O(n)"),

@@ -11,6 +11,11 @@ from sash.pipeline.config.aggregate_syntax import aggregate
 READ = {
     "count()": monoids.count(),
     " sum( amount ) ": monoids.sum("amount"),
+    "approx_quantile(latency, [0.5, 0.99])": monoids.approx_quantile("latency", [0.5, 0.99]),
+    "approx_quantile(latency, 0.95, relative_error=0.02)": monoids.approx_quantile(
+        "latency", 0.95, relative_error=0.02
+    ),
+    "median(latency, relative_error=0.02)": monoids.median("latency", relative_error=0.02),
     "quantile(latency, 0.95)": monoids.quantile(0.95, "latency"),
     "quantile(q=0.5, column=latency)": monoids.quantile(0.5, "latency"),
     "top_k(amount, 3)": monoids.top_k(3, "amount"),

@@ -141,9 +141,12 @@ def test_the_schema_is_known_before_anything_runs(spark):
         "f": monoids.affine("a", "b"),
         "any": monoids.any("flag"),
         "d": monoids.hyperloglog("text"),
+        "p": monoids.approx_quantile("x", 0.9),
+        "ps": monoids.approx_quantile("x", [0.5, 0.9]),
     }
     got = rolling(frame(spark, table), **arguments(aggs=aggs))
     kinds = {"n": "bigint", "mean": "double", "f": "struct<a:double,b:double>", "any": "boolean", "d": "bigint"}
+    kinds |= {"p": "double", "ps": "array<double>"}
     for name, kind in kinds.items():
         assert got.schema[f"{name}_30"].dataType.simpleString() == kind
     assert_same(got.toArrow(), in_process(table, **arguments(aggs=aggs)))
