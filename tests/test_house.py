@@ -28,7 +28,7 @@ LAYERS: list[dict[str, tuple[str, ...]]] = [
     {"inputs": ("inputs",)},
     {"window": ("window",), "keyed": ("keyed",)},
     {"sash": ("__init__", "testing")},
-    {"spark": ("spark",)},
+    {"spark": ("spark",), "explore": ("explore",)},
     {"pipeline": ("pipeline",)},
     {"demo": ("demo",)},
     {"cli": ("cli", "__main__")},

@@ -10,6 +10,7 @@ import sys
 import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements-dev.lock"
@@ -24,8 +25,16 @@ def requirements() -> list[str]:
     return [
         *project["project"]["dependencies"],
         *project["build-system"]["requires"],
-        *project["dependency-groups"]["dev"],
+        *group(project["dependency-groups"], "dev"),
     ]
+
+
+def group(groups: dict[str, list[Any]], name: str) -> list[str]:
+    """Return the requirements of a dependency group, with those of the groups that it includes."""
+    found: list[str] = []
+    for entry in groups[name]:
+        found += [entry] if isinstance(entry, str) else group(groups, entry["include-group"])
+    return found
 
 
 def resolve(wanted: list[str]) -> list[str]:

@@ -53,6 +53,11 @@ class Daba : public InOrder<Time, Monoid> {
         return agg;
     }
 
+    // Where the parts begin, as a number of elements from the oldest: for drawings.
+    std::vector<std::pair<const char*, uint64_t>> cuts() const {
+        return {{"l", cut_.l - front_}, {"r", cut_.r - front_}, {"a", cut_.a - front_}, {"b", cut_.b - front_}};
+    }
+
     SASH_COLD void check() {
         uint64_t combines = monoid_.combines, e = queue_.end();
         this->check_times();

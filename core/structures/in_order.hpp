@@ -55,6 +55,12 @@ class InOrder {
         }
     }
 
+    // For drawings: visit(time, entry, agg) for each element, oldest first.
+    template <class Visit>
+    void each_element(Visit&& visit) const {
+        for (uint64_t p = front_; p < queue_.end(); ++p) visit(queue_[p].time, queue_[p].entry, queue_[p].agg);
+    }
+
     template <class Visit>
     void visit(Visit&& f) const {
         for (uint64_t p = queue_.begin(); p < queue_.end(); ++p) {

@@ -51,6 +51,9 @@ class TwoStacks : public InOrder<Time, Monoid> {
         return agg;
     }
 
+    // Where the parts begin, as a number of elements from the oldest: for drawings.
+    std::vector<std::pair<const char*, uint64_t>> cuts() const { return {{"back", back_ - front_}}; }
+
     SASH_COLD void check() {
         uint64_t combines = monoid_.combines;
         this->check_times();

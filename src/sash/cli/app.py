@@ -10,6 +10,7 @@ from sash.cli.check import check
 from sash.cli.demo import demo
 from sash.cli.doctor import doctor
 from sash.cli.exit_codes import guarded
+from sash.cli.explore import explore
 from sash.cli.figures import bench, figures
 from sash.cli.new import new
 from sash.cli.run import run
@@ -24,6 +25,8 @@ _EXAMPLES = """
 * `sash check pipeline.toml`: validate a pipeline file without running it
 
 * `sash checkpoint show pipeline.toml`: look into the checkpoint of a pipeline
+
+* `sash explore`: see how a window works, in the browser
 
 * `sash doctor`: check the installation
 """
@@ -59,6 +62,7 @@ for command, examples in (
     (check, "`sash check`  ·  `sash check pipeline.toml --rows-per-second 5000 --keys 100000`"),
     (new, "`sash new`  ·  `sash new payments.toml`"),
     (demo, "`sash demo`  ·  `sash demo --seconds 20 --out demo`  ·  `sash demo --fresh --seed 8`"),
+    (explore, "`sash explore`  ·  `sash explore --port 8000 --no-browser`"),
     (doctor, "`sash doctor`  ·  `sash doctor --json`"),
     (figures, "`sash figures`  ·  `sash figures --full`"),
     (bench, "`sash bench`  ·  `sash bench --spark`"),
