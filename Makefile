@@ -32,7 +32,7 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark bench-flink figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
+.PHONY: help test run explore tour docs docs-serve pictures check format bench bench-spark bench-flink figures figures-full sanitize faults soak kafka-kills fuzz steps fuzz-bytes cards \
         lock clean
 
 help: ## list the targets
@@ -45,6 +45,9 @@ test: $(READY) $(VENV)/spark.jsa ## build, install dependencies, run all tests
 
 run: $(READY) ## stream late payments through a local Spark, verify the results, write out/report.html
 	$(VENV)/bin/sash demo
+
+explore: $(READY) ## build and break a window by hand, in the browser
+	$(VENV)/bin/sash explore
 
 tour: $(READY) ## print the paper's worked example step by step
 	$(PY) -m sash.window.tour
@@ -101,6 +104,15 @@ fuzz-bytes: $(READY) ## change bytes of KeyedWindows and load them; COUNT=100000
 
 cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md
+
+docs: $(READY) ## build the documentation as a site, out/site; broken links and missing references fail
+	$(PY) -m mkdocs build --quiet
+
+docs-serve: $(READY) ## serve the documentation on this machine, and build it again whenever a page changes
+	$(PY) -m mkdocs serve
+
+pictures: $(READY) ## draw the pictures of the explorer in docs/pictures again; needs chromium
+	$(PY) docs/pictures/explorer.py
 
 lock: ## update the pins of the development environment (Python 3.11)
 	@tools/preflight.sh $(PYTHON)

@@ -137,7 +137,7 @@ def test_ids_are_those_of_nodes(kind: Structure) -> None:
 
 @pytest.mark.parametrize("kind", [*SMALL, STRUCTURES[-1]], ids=Structure.label)
 def test_around_shows_the_same_nodes_and_says_what_is_left_out(kind: Structure) -> None:
-    """With `around`, the ways to the times and the spines are the same; what is left out has its counts and its ends."""
+    """With `around`, the ways to the times and the spines are as ever; the rest has its counts and its ends."""
     window, chance, size = kind.window(concat_monoid()), random.Random(5), 1500
     for time in range(size):
         window.insert(time, letter(time))
