@@ -100,7 +100,8 @@ def _queue(shape: Shape, text: Text) -> dict[str, Any]:
         shown = {place for cut in near for place in range(cut - wide, cut + wide)}
         places = sorted(place for place in shown if 0 <= place < length)
     elements = [_element(shape, place, text) for place in places]
-    return {"kind": "queue", "elements": elements, "cuts": shape.cuts, "length": length}
+    totals = [_stored(stored, text) for stored in shape.totals]
+    return {"kind": "queue", "elements": elements, "totals": totals, "cuts": shape.cuts, "length": length}
 
 
 def _element(shape: Shape, place: int, text: Text) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class Shape:
     times: list[Number] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     aggregates: list[State | None] = field(default_factory=list)
+    totals: list[Stored] = field(default_factory=list)  # of whole parts of a queue
     cuts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -68,7 +69,8 @@ class Shape:
         return self.root.nodes if self.root else 0
 
     def stored(self) -> Iterator[Stored]:
-        """Yield every aggregate that is stored in a node that was read."""
+        """Yield every aggregate that is stored in a node that was read, or for a part of a queue."""
+        yield from self.totals
         for node in self.nodes.values():
             yield from node.stored
 
@@ -112,7 +114,9 @@ def shape_of(window: Window, numbers: dict[int, int], around: Sequence[Moment] |
     if "cuts" not in nodes:
         return _tree(nodes, numbers)
     times = [moment.time for moment in nodes["keys"]]
-    return Shape(times=times, states=nodes["values"], aggregates=nodes["aggregates"], cuts=dict(nodes["cuts"]))
+    totals = [Stored(f"t{name}", name, 0, state) for name, state in nodes.get("totals", {}).items()]
+    aggregates, cuts = nodes["aggregates"], dict(nodes["cuts"])
+    return Shape(times=times, states=nodes["values"], aggregates=aggregates, totals=totals, cuts=cuts)
 
 
 def _tree(root: dict[str, Any], numbers: dict[int, int]) -> Shape:

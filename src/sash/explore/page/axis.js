@@ -44,7 +44,7 @@ const Axis = (() => {
       const x = scale.x(time);
       group.append(element("circle", {class: "dot" + (time === latest ? " latest" : ""), cx: x, cy: LINE, r: room > 7 ? 3.5 : 2, "data-time": time}));
       const text = short(value, 5);
-      if (x - free > text.length * 7.4 + 2) {
+      if (room > 7 && x - free > text.length * 7.4 + 2) {
         group.append(element("text", {class: "letter", x, y: LINE - 10}, text));
         free = x + (text.length - 1) * 3.6;
       }

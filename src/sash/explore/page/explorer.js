@@ -160,6 +160,7 @@ const explorer = (() => {
     $("story-step").textContent = `Step ${state.step + 1} of ${story.steps.length}`;
     $("previous").disabled = state.step === 0;
     $("next").disabled = state.step === story.steps.length - 1;
+    $("story-end").hidden = !$("next").disabled;
     if ($("next").disabled) stopPlaying();
     render();
   }
@@ -205,6 +206,7 @@ const explorer = (() => {
     $("player").hidden = state.mode !== "story";
     $("by-hand").hidden = recorded !== null || state.mode === "hand";
     $("resume").hidden = recorded !== null;
+    for (const one of document.querySelectorAll(".live")) one.hidden = recorded !== null;
     $("distances-panel").hidden = state.mode !== "hand";
     if (state.mode === "story") {
       $("story-title").textContent = state.story.title;
@@ -334,7 +336,7 @@ const explorer = (() => {
 
   function resize(side, wide) {
     const fit = Math.min(1.15, wide / side.size.width);
-    const scale = side.zoom || Math.max(fit, 0.42);
+    const scale = side.zoom || Math.max(fit, 0.6);
     side.scale = scale;
     side.svg.setAttribute("width", side.size.width * scale);
     side.svg.setAttribute("height", side.size.height * scale);

@@ -179,7 +179,7 @@ const Draw = (() => {
     two_stacks: [["front", null, "back", "left"], ["back", "back", null, "right"]],
     daba: [["front", null, "l", "left"], ["front, to extend", "l", "r", "left"], ["old back, to turn round", "r", "a", "right"], ["turned round", "a", "b", "left"], ["back", "b", null, "right"]],
   };
-  const ELEMENT = 78;
+  const ELEMENT = 66;
 
   function partOf(report, place) {
     const {cuts} = report.picture;
@@ -200,9 +200,19 @@ const Draw = (() => {
       last = one.place;
       part = next;
     }
+    x = MARGIN;
+    for (const one of report.picture.totals) {  // of all of the back, and in DABA of what is being turned round
+        const text = short(one.value, 16), width = Math.max(letters(text, 6.8) + 16, 60);
+        const made = aggregateGroup(one, marks, "");
+        made.append(element("rect", {x, y: y + 84, width, height: 17, rx: 4}));
+        made.append(element("text", {x: x + width / 2, y: y + 96.5}, text));
+        whole.append(element("text", {class: "part-name", x, y: y + 78}, one.part), made);
+        x += width + 12;
+    }
+    const height = y + (report.picture.totals.length ? 112 : 78);
     svg.replaceChildren(whole);
-    svg.setAttribute("viewBox", `0 0 ${edge + MARGIN} ${y + 78}`);
-    return {positions: new Map(), width: edge + MARGIN, height: y + 78};
+    svg.setAttribute("viewBox", `0 0 ${edge + MARGIN} ${height}`);
+    return {positions: new Map(), width: edge + MARGIN, height};
   }
 
   function queueElement(one, x, y, side, marks) {
@@ -213,7 +223,7 @@ const Draw = (() => {
     if (one.aggregate) {
       const made = aggregateGroup(one.aggregate, marks, "");
       made.append(element("rect", {x: -ELEMENT / 2, y: CELL_HIGH + 7, width: ELEMENT, height: 17, rx: 4}));
-      made.append(element("text", {x: 0, y: CELL_HIGH + 19.5}, short(one.aggregate.value, 10)));
+      made.append(element("text", {x: 0, y: CELL_HIGH + 19.5}, short(one.aggregate.value, 9)));
       group.append(made);
     }
     return group;
