@@ -106,10 +106,10 @@ cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md
 
 docs: $(READY) ## build the documentation as a site, out/site; broken links and missing references fail
-	$(PY) -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 
 docs-serve: $(READY) ## serve the documentation on this machine, and build it again whenever a page changes
-	$(PY) -m mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs serve
 
 pictures: $(READY) ## draw the pictures of the explorer in docs/pictures again; needs chromium
 	$(PY) docs/pictures/explorer.py
