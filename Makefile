@@ -33,8 +33,8 @@ READY := $(VENV)/.sash $(VENV)/.deps
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test run tour check format bench bench-spark bench-flink figures figures-full sanitize wheel compilers faults soak kafka-kills fuzz steps \
-        fuzz-bytes cards lock clean
+.PHONY: help test run explore tour docs docs-serve pictures check format bench bench-spark bench-flink figures figures-full \
+        sanitize wheel compilers faults soak kafka-kills fuzz steps fuzz-bytes cards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test: $(READY) $(VENV)/spark.jsa ## build, install dependencies, run all tests
 
 run: $(VENV)/.sash $(VENV)/.demo ## stream late payments through a local Spark, verify the results, write out/report.html
 	$(VENV)/bin/sash demo
+
+explore: $(READY) ## build and break a window by hand, in the browser
+	$(VENV)/bin/sash explore
 
 tour: $(READY) ## print the paper's worked example step by step
 	$(PY) -m sash.window.tour
@@ -114,6 +117,15 @@ fuzz-bytes: $(READY) ## change bytes of KeyedWindows and load them; COUNT=100000
 
 cards: $(READY) ## regenerate the table of monoids in docs/monoids.md
 	$(PY) tools/cards.py docs/monoids.md
+
+docs: $(READY) ## build the documentation as a site, out/site; broken links and missing references fail
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+
+docs-serve: $(READY) ## serve the documentation on this machine, and build it again whenever a page changes
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs serve
+
+pictures: $(READY) ## draw the pictures of the explorer in docs/pictures again; needs chromium
+	$(PY) docs/pictures/explorer.py
 
 lock: ## update the pins of the development environment (Python 3.11)
 	@tools/preflight.sh $(PYTHON)

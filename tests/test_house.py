@@ -28,7 +28,7 @@ LAYERS: list[dict[str, tuple[str, ...]]] = [
     {"inputs": ("inputs",)},
     {"window": ("window",), "keyed": ("keyed",)},
     {"sash": ("__init__", "testing")},
-    {"spark": ("spark",)},
+    {"spark": ("spark",), "explore": ("explore",)},
     {"pipeline": ("pipeline",)},
     {"demo": ("demo",)},
     {"cli": ("cli", "__main__")},
@@ -184,7 +184,17 @@ def test_public_methods_say_what_they_give():
             assert len(getattr(sash.Window, name).__doc__ or "") > 20, name
 
 
-@pytest.mark.parametrize(("page", "scope"), [("monoids", None), ("rolling", None), ("features", {})])
+@pytest.mark.parametrize(
+    ("page", "scope"),
+    [
+        ("monoids", None),
+        ("rolling", None),
+        ("features", {}),
+        ("tutorials/ten-minutes", None),
+        ("tutorials/features-without-leakage", {}),
+        ("tutorials/your-own-monoid", {}),
+    ],
+)
 def test_examples_in_the_documentation(page, scope, capsys):
     """Every Python block runs, its assertions included, and prints what its comments say; or one leans on the other."""
     assert run_blocks(ROOT / "docs" / f"{page}.md", capsys, scope) >= 2

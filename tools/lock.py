@@ -41,7 +41,7 @@ def requirements() -> list[str]:
     return [
         *project["project"]["dependencies"],
         *project["build-system"]["requires"],
-        *project["dependency-groups"]["dev"],
+        *group(project["dependency-groups"], "dev"),
     ]
 
 
@@ -49,6 +49,14 @@ def pip(*arguments: str) -> str:
     """Run pip in the fresh environment and return what it prints."""
     command = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def group(groups: dict[str, list[Any]], name: str) -> list[str]:
+    """Return the requirements of a dependency group, with those of the groups that it includes."""
+    found: list[str] = []
+    for entry in groups[name]:
+        found += [entry] if isinstance(entry, str) else group(groups, entry["include-group"])
+    return found
 
 
 def resolve(wanted: list[str]) -> list[str]:

@@ -95,7 +95,7 @@ class Engine {
     virtual Ref oldest() = 0;
     virtual Ref newest() = 0;
     virtual Ref scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown) = 0;
-    virtual Ref nodes() = 0;
+    virtual Ref nodes(PyObject* around) = 0;  // None, or a list of times
     virtual void check() = 0;
     virtual uint64_t combines() = 0;
     virtual uint64_t spent() = 0;

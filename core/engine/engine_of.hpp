@@ -22,7 +22,14 @@ class EngineOf final : public EngineFor<Time, Monoid> {
 
     size_t size() override { return s_.size(); }
     uint64_t spent() override { return s_.spent(); }
-    SASH_COLD Ref nodes() override { return nodes_of(s_, format_); }
+    SASH_COLD Ref nodes(PyObject* around) override {
+        if (around == Py_None) return nodes_of(s_, format_, nullptr);
+        Ref list = Ref::checked(PySequence_List(around));
+        std::vector<Time> times;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list.get()); ++i)
+            times.push_back(time_of<Time>(format_, PyList_GET_ITEM(list.get(), i), "around"));
+        return nodes_of(s_, format_, &times);
+    }
     SASH_COLD std::unique_ptr<Engine> copy() override { return std::unique_ptr<Engine>(new EngineOf(*this)); }
     SASH_COLD void check() override {
         if constexpr (Monoid::is_record)

@@ -280,9 +280,9 @@ Ref Window::scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown) 
     if (engine_) return engine_->scan(bounds, reverse, limit, shown);
     return python_pair(python_list(), python_list());
 }
-Ref Window::nodes() {
+Ref Window::nodes(PyObject* around) {
     Held held(*this);
-    return engine_ ? engine_->nodes() : undecided()->nodes();
+    return engine_ ? engine_->nodes(around) : none();
 }
 void Window::check() {
     Held held(*this);

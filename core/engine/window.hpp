@@ -43,7 +43,7 @@ class Window {
     Ref oldest();
     Ref newest();
     Ref scan(const Bounds& bounds, bool reverse, size_t limit, Shown shown);
-    Ref nodes();
+    Ref nodes(PyObject* around);
     void check();
     uint64_t combines();
     uint64_t spent();

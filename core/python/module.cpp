@@ -327,11 +327,18 @@ included: "both", "left", "right" or "neither".
         .def(
             "__contains__", [](Window& w, nb::handle time) { return w.contains(time.ptr()); }, "time"_a.none())
         .def(
-            "nodes", [](Window& w) { return python(w.nodes()); },
-            R"(Return the tree as nested dicts of keys, values, aggregate, spine and children; None if empty.
+            "nodes", [](Window& w, nb::handle around) { return python(w.nodes(around.ptr())); },
+            "around"_a.none() = nb::none(),
+            R"(Return the tree as nested dicts of id, keys, values, aggregate, spine and children; None if empty.
 
-"paper" and "classic" also have the coins of the paper's analysis. In "fiba" all values are in leaves, and the aggregate
-of a stale or spine node is None.
+An id is that of one node as long as it exists. "paper" and "classic" also have the coins of the paper's analysis. In
+"fiba" all values are in leaves, the aggregate of a stale or spine node is None, and the root has `ends`: the valid
+aggregates of the finger stacks and of the spines. "two_stacks" and "daba" have no nodes: one dict has the keys, the
+values and the aggregates of all elements, oldest first, and `cuts`, the places where the parts begin.
+
+With `around`, a list of times, only the spines and the ways to these times are there with their children. The nodes
+below other children are left out, and such a child has the number of `entries` and of `nodes` and the `first` and `last`
+time from there on. This is quick for large trees.
 
 >>> from sash import Window, monoids
 >>> w = Window(monoids.sum(), structure="paper")

@@ -76,6 +76,17 @@ class Daba : public InOrder<Time, Monoid> {
         visit_if_ref(turned_, f);
     }
 
+    // Where the parts begin, as a number of elements from the oldest: for drawings.
+    std::vector<std::pair<const char*, uint64_t>> cuts() const {
+        return {{"l", cut_.l - front_}, {"r", cut_.r - front_}, {"a", cut_.a - front_}, {"b", cut_.b - front_}};
+    }
+    bool has_partial(uint64_t p) const { return p < cut_.r || (p >= cut_.a && p < cut_.b); }
+    template <class Visit>
+    void each_total(Visit&& visit) const {
+        if (cut_.l < cut_.r) visit("rest", rest_);
+        if (cut_.b < queue_.end()) visit("back", total_);
+    }
+
     SASH_COLD void check() {
         uint64_t combines = monoid_.combines, e = queue_.end();
         this->check_times();

@@ -153,6 +153,12 @@ class Fiba {
         ends().visit(f);
     }
 
+    // The valid aggregates of the finger stacks and the spines, for drawings.
+    template <class Visit>
+    SASH_COLD void each_part(Visit&& f) const {
+        ends().each_part(f);
+    }
+
     // The time and entry that are present at this time, or nulls.
     std::pair<const Time*, const Entry*> find(const Time& time) const {
         if (!size()) return {};

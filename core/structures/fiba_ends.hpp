@@ -275,6 +275,10 @@ class Ends {
         visit_if_ref(middle_, f);
     }
 
+    // Every valid aggregate that is stored here: visit(part, level, position in its leaf, agg). In fiba_parts.hpp.
+    template <class Visit>
+    SASH_COLD void each_part(Visit&& visit) const;
+
     // --- invariants: fiba_check.hpp ------------------------------------------------------------------------
 
     SASH_COLD void check();

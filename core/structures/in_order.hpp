@@ -58,6 +58,13 @@ class InOrder {
         }
     }
 
+    // For drawings: visit(time, entry, p) for each element, oldest first, and its partial if it has one.
+    template <class Visit>
+    void each_element(Visit&& visit) const {
+        for (uint64_t p = front_; p < queue_.end(); ++p) visit(queue_.time(p), queue_.entry(p), p);
+    }
+    Agg partial(uint64_t p) const { return queue_.partial(p); }
+
     template <class Visit>
     void visit(Visit&& f) const {
         for (uint64_t p = queue_.begin(); p < queue_.end(); ++p) {

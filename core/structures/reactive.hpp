@@ -6,6 +6,7 @@
 // its holes, or twice as large; a nearly empty one smaller. (Tangwongsan et al., VLDB 2015.)
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -103,6 +104,19 @@ class Reactive {
             if (at.live && !visit(at.time, at.entry)) return;
         }
     }
+
+    // For drawings: the children of a node that hold anything, the aggregate of an inner node, the content of a leaf.
+    static constexpr uint64_t kRoot = 1;
+    bool is_leaf(uint64_t node) const { return node >= store_.capacity; }
+    bool some(uint64_t node) const {
+        return is_leaf(node) ? store_.leaves[node - store_.capacity].live : store_.some[node] != 0;
+    }
+    uint64_t leaf_of(const Time& time) const {  // or of the next one
+        return store_.capacity + (std::min(lower_bound(time), end_ - 1) & store_.mask());
+    }
+    const Agg& agg(uint64_t node) const { return store_.aggs[node]; }
+    const Time& time(uint64_t node) const { return store_.leaves[node - store_.capacity].time; }
+    const Entry& entry(uint64_t node) const { return store_.leaves[node - store_.capacity].entry; }
 
     SASH_COLD void check() {
         uint64_t combines = monoid_.combines;

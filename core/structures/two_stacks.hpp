@@ -59,6 +59,14 @@ class TwoStacks : public InOrder<Time, Monoid> {
         this->run_rounds(rows, row, stop, back_ - front_ - 1, std::forward<Emit>(emit), [](uint64_t) {});
     }
 
+    // Where the parts begin, as a number of elements from the oldest: for drawings.
+    std::vector<std::pair<const char*, uint64_t>> cuts() const { return {{"back", back_ - front_}}; }
+    bool has_partial(uint64_t p) const { return p < back_; }
+    template <class Visit>
+    void each_total(Visit&& visit) const {
+        if (back_ < queue_.end()) visit("back", total_);
+    }
+
     SASH_COLD void check() {
         uint64_t combines = monoid_.combines;
         this->check_times();

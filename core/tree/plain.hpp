@@ -14,6 +14,9 @@ const char* spine_name(const Spines& spines, const tree::Node* node, uint32_t le
     return node == spines.right(level) ? "right" : nullptr;
 }
 
+// Identifies a node as long as it exists.
+inline Ref node_id(const void* node) { return python_int(static_cast<int64_t>(reinterpret_cast<intptr_t>(node))); }
+
 inline Ref node_dict(const Ref& keys, const Ref& values, const Ref& aggregate, const char* spine, const Ref& children) {
     Ref dict = Ref::checked(PyDict_New());
     set_item(dict, "keys", keys);

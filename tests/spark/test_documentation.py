@@ -1,4 +1,4 @@
-"""The code in README.md, docs/spark.md and docs/pipeline.md gives what it says."""
+"""The code in README.md and in the pages about Spark and pipelines gives what it says."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from support.documentation import run_blocks
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/spark.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/spark.md", "docs/tutorials/late-stream.md"])
 def test_examples_in_the_documentation(page, spark, capsys):
     """One block leans on the other; the session is the one that runs."""
     assert run_blocks(ROOT / page, capsys, {}) >= 2

@@ -10,6 +10,7 @@ from sash.cli.check import check
 from sash.cli.demo import demo
 from sash.cli.doctor import doctor
 from sash.cli.exit_codes import guarded
+from sash.cli.explore import explore
 from sash.cli.figures import bench, figures
 from sash.cli.new import new
 from sash.cli.query import query
@@ -27,6 +28,8 @@ _EXAMPLES = """
 * `sash query pipeline.toml --key card=a`: the results of a key, from the checkpoint of a pipeline
 
 * `sash checkpoint show pipeline.toml`: look into the checkpoint of a pipeline
+
+* `sash explore`: see how a window works, in the browser
 
 * `sash doctor`: check the installation
 """
@@ -66,6 +69,7 @@ for command, examples in (
     ),
     (new, "`sash new`  ·  `sash new payments.toml`"),
     (demo, "`sash demo`  ·  `sash demo --seconds 20 --out demo`  ·  `sash demo --fresh --seed 8`"),
+    (explore, "`sash explore`  ·  `sash explore --port 8000 --no-browser`"),
     (doctor, "`sash doctor`  ·  `sash doctor --json`"),
     (figures, "`sash figures`  ·  `sash figures --full`"),
     (bench, "`sash bench`  ·  `sash bench --spark`"),

@@ -1,0 +1,75 @@
+"""Draw the pictures of the explorer: `make pictures`. Needs the development environment and Debian's chromium."""
+
+import io
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from sash.explore.server import Server
+
+HERE = Path(__file__).parent
+WIDE, HIGH = 1240, 760
+# Steps of the first story in the picture sequence of the README, and how long each is shown.
+SEQUENCE = {2: 1200, 4: 1400, 5: 1600, 6: 2400, 7: 2200, 8: 2200, 9: 2200, 10: 2600, 11: 2800, 12: 2000, 13: 2400}
+
+
+def story_step(page: Any, url: str, story: str, step: int) -> None:
+    """Show a step of a story."""
+    page.goto(f"{url}?story={story}&step={step}")
+    page.wait_for_selector(".stage .numbers")
+    page.evaluate("explorer.state.busy")
+    page.wait_for_timeout(150)
+
+
+def late(page: Any, url: str) -> None:
+    """Draw an entry that is late by four."""
+    story_step(page, url, "first-steps", 10)
+    page.locator("main").screenshot(path=str(HERE / "explorer-late.png"))
+
+
+def race(page: Any, url: str) -> None:
+    """Draw a race by hand, with what distance costs."""
+    page.goto(f"{url}?structure=paper&rival=classic")
+    page.wait_for_selector(".stage .numbers")
+    page.select_option("#monoid", "sum")
+    page.evaluate("explorer.state.busy")
+    page.fill("#fill-count", "1000")
+    for name in ("fill", "insert-next", "insert-next", "slide", "insert-late", "slide", "distances"):
+        page.click(f"#{name}")
+        page.evaluate("explorer.state.busy")
+    page.wait_for_timeout(150)
+    page.screenshot(path=str(HERE / "explorer-race.png"))
+
+
+def sequence(page: Any, url: str) -> None:
+    """Draw the picture sequence of the README: the first story, with its captions."""
+    frames = []
+    for step in SEQUENCE:
+        story_step(page, url, "first-steps", step)
+        clip = {"x": 0, "y": 50, "width": WIDE, "height": HIGH - 50}
+        frames.append(Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB"))
+    size = (frames[0].width * 3 // 4, frames[0].height * 3 // 4)
+    small = [frame.resize(size, Image.Resampling.LANCZOS).quantize(48) for frame in frames]
+    small[0].save(
+        HERE / "explorer.gif", save_all=True, append_images=small[1:], duration=list(SEQUENCE.values()), loop=0
+    )
+
+
+def main() -> None:
+    """Draw all of them."""
+    with Server() as server, sync_playwright() as playwright:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": WIDE, "height": HIGH}, reduced_motion="reduce")
+        for draw in (late, race, sequence):
+            draw(page, server.url)
+        chromium.close()
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
