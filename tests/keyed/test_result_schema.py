@@ -93,6 +93,7 @@ MONOIDS: dict[str, Monoid] = {
     "count of values": monoids.count("tags"),
     "histogram": monoids.histogram((0, 10, 20), "x"),
     "decayed_sum": monoids.decayed_sum(60, "x"),
+    "decayed_mean": monoids.decayed_mean(60, "x"),
     "time_weighted_mean": monoids.time_weighted_mean("y"),
     "quantile": monoids.quantile(0.9, "x"),
     "collect_list": monoids.collect_list("price"),

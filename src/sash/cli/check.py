@@ -1,7 +1,7 @@
 """sash check: validate a pipeline file and describe what it would do."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -84,7 +84,8 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
     tree.add(Text(f"quarantine: {_quarantine(pipeline)}"))
     if pipeline.mode != "batch":
         tree.add(Text(f"watermark: {rolling.time} - {source.watermark}, lateness {rolling.lateness or 'none'}"))
-    windows = tree.add(Text(f"windows: {', '.join(name_of(size) for size in rolling.windows)} {_anchors(pipeline)}"))
+    named = ", ".join(_window(name, size) for name, size in rolling.spec.windows.items())
+    windows = tree.add(Text(f"windows: {named} {_anchors(pipeline)}"))
     windows.add(Text(f"by {', '.join(rolling.keys)}" if rolling.keys else "over all rows, without keys"))
     for name, monoid in rolling.aggs.items():
         windows.add(Text(f"{name} = {monoid!r}"))
@@ -99,6 +100,10 @@ def _anchors(pipeline: Pipeline) -> str:
     if pipeline.at is not None:
         return f"for each question, as of {pipeline.anchor_time}"
     return "for each row" if pipeline.rolling.every is None else f"every {pipeline.rolling.every}"
+
+
+def _window(name: str, size: Any) -> str:
+    return name if name == name_of(size) else f"{name} = {size}"
 
 
 def _place(source: Source) -> str:

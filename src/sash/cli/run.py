@@ -16,7 +16,6 @@ from sash.cli.environment import ready
 from sash.cli.exit_codes import interruptible
 from sash.cli.options import File, Mode, Sets, Traceback, pipeline_of
 from sash.cli.view import View
-from sash.durations import name_of
 from sash.errors import SashError
 from sash.pipeline.config.read import Pipeline
 
@@ -126,7 +125,7 @@ class JsonLines:
 
 def plotted(pipeline: Pipeline) -> str:
     """Return the name of the column that the view plots, as far as it is known before Spark starts."""
-    first = f"{next(iter(pipeline.rolling.aggs), 'value')}_{name_of(pipeline.rolling.windows[0])}"
+    first = f"{next(iter(pipeline.rolling.aggs), 'value')}_{next(iter(pipeline.rolling.spec.windows))}"
     return pipeline.view.column or first
 
 

@@ -46,6 +46,7 @@ class Definition:
         """Check a spec against the columns of a table."""
         unit = arrow.unit_of(table, spec.time)
         require_monoids(spec.aggs)
+        require_distinct(spec.aggs, spec.windows)
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
         aggs, structs = _without_structs(spec.aggs)
         native = {name: agg for name, agg in aggs.items() if _is_native(agg, table)}
@@ -211,13 +212,8 @@ class Definition:
         return table.num_rows, *columns
 
 
-def _sizes(windows: tuple[Any, ...], unit: str | None) -> tuple[tuple[str, int], ...]:
-    if not windows:
-        raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
-    named = tuple((durations.name_of(size), durations.ticks_of(size, unit, "windows")) for size in windows)
-    if len({name for name, _ in named}) < len(named):
-        raise ArgumentError(f"windows must be distinct, got {shown(list(windows))}.", argument="windows")
-    return named
+def _sizes(windows: dict[str, Any], unit: str | None) -> tuple[tuple[str, int], ...]:
+    return tuple((name, durations.ticks_of(size, unit, "windows")) for name, size in windows.items())
 
 
 # --- which aggregates, and who runs them ----------------------------------------------------------
@@ -239,6 +235,19 @@ def require_monoids(aggs: Any) -> None:
                 argument="aggs",
                 column=name,
             )
+
+
+def require_distinct(aggs: dict[str, Any], windows: dict[str, Any]) -> None:
+    """Raise if two results would have the same column, as `a` over `b_c` and `a_b` over `c` have."""
+    names: set[str] = set()
+    for name in (f"{agg}_{window}" for agg in aggs for window in windows):
+        if name in names:
+            raise ArgumentError(
+                f"windows must have other names: the results would have two columns {shown(name)}.",
+                argument="windows",
+                column=name,
+            )
+        names.add(name)
 
 
 def _without_structs(aggs: dict[str, Monoid]) -> tuple[dict[str, Monoid], dict[str, tuple[str, ...]]]:

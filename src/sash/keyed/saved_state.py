@@ -16,6 +16,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Position
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
+from sash.monoids.syntax import monoids_of
 from sash.times import is_integer
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def aggs_of(saved: dict[str, Any], given: Any) -> dict[str, Any]:
                         column=name,
                     )
         return {name: serialize.monoid_from(plain) for name, plain in saved.items()}
+    given = monoids_of(given)
     if not isinstance(given, dict) or not all(isinstance(monoid, Monoid) for monoid in given.values()):
         raise KindError(f"aggs must be a dict from names to monoids, got {shown(given)}.", argument="aggs")
     if given.keys() != saved.keys():

@@ -5,6 +5,7 @@ from typing import Any
 
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
+from sash.monoids.syntax import monoids_of
 
 CHOICES = {
     "emit": ("arrival", "final", "update"),
@@ -20,7 +21,7 @@ class Spec:
 
     keys: tuple[str, ...]
     time: str
-    windows: tuple[Any, ...]
+    windows: dict[str, Any]  # sizes by the names that end the columns of their results
     aggs: dict[str, Any]
     every: Any = None
     emit: str = "arrival"
@@ -51,9 +52,10 @@ class Spec:
                     f"{name} must be one of {', '.join(known)}, got {shown(words[name])}.",
                     argument=name,
                 )
+        words["aggs"] = monoids_of(words["aggs"])
         words["keys"] = column_names(words["keys"], "keys")
         words["carry"] = column_names(words.get("carry"), "carry")
-        words["windows"] = tuple(durations.listed(words["windows"]))
+        words["windows"] = named_windows(words["windows"])
         for name in ("time", "id"):
             if words.get(name) is not None or name == "time":
                 require_name(words.get(name), name)
@@ -91,10 +93,37 @@ class Spec:
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "aggs"}
         if not (self.retract is None or isinstance(self.retract, str)):
             plain["retract"] = {"condition": str(self.retract)}
-        plain["windows"] = [plain_size(size) for size in self.windows]
+        plain["windows"] = plain_windows(self.windows)
         for name in ("every", "lateness", "offset", "resolution"):
             plain[name] = plain_size(plain[name])
         return plain
+
+
+def named_windows(windows: Any) -> dict[str, Any]:
+    """Return window sizes by name: those of a dict, or else one or several sizes, which name themselves.
+
+    >>> named_windows(["1h", "15 minutes"]), named_windows({"hour": "1h"})
+    ({'1h': '1h', '15minutes': '15 minutes'}, {'hour': '1h'})
+    """
+    if isinstance(windows, dict):
+        for name in windows:
+            if not isinstance(name, str) or not name:
+                raise KindError(f"windows must have names that are text, got {shown(name)}.", argument="windows")
+        named = dict(windows)
+    else:
+        sizes = durations.listed(windows)
+        named = {durations.name_of(size): size for size in sizes}
+        if len(named) < len(sizes):
+            raise ArgumentError(f"windows must be distinct, got {shown(sizes)}.", argument="windows")
+    if not named:
+        raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
+    return named
+
+
+def plain_windows(windows: dict[str, Any]) -> Any:
+    """Return windows as plain data: a list of sizes, or a dict if some have names of their own."""
+    plain = {name: plain_size(size) for name, size in windows.items()}
+    return list(plain.values()) if all(name == durations.name_of(size) for name, size in plain.items()) else plain
 
 
 def plain_size(size: Any) -> Any:

@@ -82,6 +82,7 @@ def message(call, *arguments, **options):
 
 
 NEVER, ARRIVAL = (message(KeyedWindows, **SLIDING, emit=emit) for emit in ("never", "arrival"))
+HORS = message(nanoseconds, "24 hors", "windows")
 
 
 def changed(old, new):
@@ -109,6 +110,16 @@ def test_an_upsert_of_events_without_an_id_has_a_warning():
     assert parse(GOOD).warnings == []
     assert parse(events, overrides=["rolling.id=n"]).warnings == []
     assert parse(events, overrides=['sink.options.keys=["card", "at"]']).warnings == []
+
+
+def test_windows_may_have_names():
+    """In a table of their own, or on one line; results are named after them."""
+    inline = parse(changed('["1h", "24h"]', '{ hour = "1h", day = "24h" }'))
+    table = parse(
+        changed('windows = ["1h", "24h"]\n', "").replace("[sink]", '[rolling.windows]\nhour="1h"\nday="24h"\n[sink]')
+    )
+    assert inline.rolling.spec.windows == table.rolling.spec.windows == {"hour": "1h", "day": "24h"}
+    assert parse(GOOD).rolling.spec.windows == {"1h": "1h", "24h": "24h"}
 
 
 def test_one_name_is_a_list_of_one():
@@ -161,6 +172,8 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('keys = ["card"]', 'keys = ["a", 1]', "28: rolling.keys[1]: must be a string, got 1."),
         ('"24h"]', '"24 hors"]', f"30: rolling.windows[1]: {message(nanoseconds, '24 hors', 'windows')}"),
         ('["1h", "24h"]', '[\n"1h",\n"x"]', f"32: rolling.windows[1]: {message(nanoseconds, 'x', 'windows')}"),
+        ('windows = ["1h", "24h"]', "[rolling.windows]\nday = '24 hors'", f"31: rolling.windows.day: {HORS}"),
+        ('windows = ["1h", "24h"]', "windows = {}", "30: rolling.windows: windows must hold at least one size"),
         ('windows = ["1h", "24h"]', "windos = 1", "30: rolling.windos: unknown key; did you mean `windows`?"),
         ('emit = "update"', 'emit = "never"', f"32: rolling.emit: {NEVER}"),
         ('"update"', '"arrival"', f"32: rolling.emit: {ARRIVAL}"),

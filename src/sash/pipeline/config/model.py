@@ -8,12 +8,13 @@ from sash.durations import listed, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
-from sash.pipeline.config.aggregate_syntax import aggregate
+from sash.monoids.syntax import aggregate
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
 from sash.pipeline.config.toml_lines import Path
 
 TO_PATHS = ("upsert", "delta")
 UPSERTS = (*TO_PATHS, "postgresql")
+AS_LIST, AS_TABLE = "<list>", "<table>"  # forms of windows, which pydantic puts into the paths of their mistakes
 
 try:
     from pydantic import (
@@ -21,8 +22,10 @@ try:
         BaseModel,
         BeforeValidator,
         ConfigDict,
+        Discriminator,
         Field,
         PlainValidator,
+        Tag,
         ValidationError,
         ValidationInfo,
     )
@@ -84,6 +87,10 @@ def _name_or_names(value: Any) -> Any:
 
 Duration = Annotated[str, AfterValidator(_collected(_duration))]
 Size = Annotated[Any, PlainValidator(_collected(_size))]
+Windows = Annotated[
+    Annotated[list[Size], BeforeValidator(listed), Tag(AS_LIST)] | Annotated[dict[str, Size], Tag(AS_TABLE)],
+    Discriminator(lambda windows: AS_TABLE if isinstance(windows, dict) else AS_LIST),
+]
 Names = Annotated[list[str], BeforeValidator(_name_or_names)]
 Flat = Annotated[dict[str, Any], BeforeValidator(flat)]
 
@@ -146,7 +153,7 @@ class Rolling(Part):
 
     keys: Names = []
     time: str = Field(description="the column of event times")
-    windows: Annotated[list[Size], BeforeValidator(listed)] = Field(description='sizes, as in ["1h", "24h"]')
+    windows: Windows = Field(description='sizes, as in ["1h", "24h"]')
     aggs: dict[str, Annotated[Any, PlainValidator(_collected(_aggregate))]] = Field(
         description='aggregates by name, as in total = "sum(amount)"'
     )

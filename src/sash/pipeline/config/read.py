@@ -15,7 +15,7 @@ from typing import Any
 from sash.errors import SashError
 from sash.pipeline.config import rules, toml_lines
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, message_of, unknown_key
-from sash.pipeline.config.model import TABLES, At, History, Output, Part, Pipeline, ValidationError
+from sash.pipeline.config.model import AS_LIST, AS_TABLE, TABLES, At, History, Output, Part, Pipeline, ValidationError
 
 __all__ = ["Pipeline", "PipelineFileError", "override", "parse", "read"]
 
@@ -118,7 +118,7 @@ def _invalid(data: dict[str, Any]) -> Iterator[Mistake]:
         Pipeline.model_validate(data)
     except ValidationError as error:
         for details in error.errors():
-            path = tuple(details["loc"])
+            path = tuple(part for part in details["loc"] if part not in (AS_LIST, AS_TABLE))
             model, purpose = _described(path)
             yield Mistake(path, message_of(details, purpose, _keys(model)))
 

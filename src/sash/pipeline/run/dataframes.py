@@ -307,7 +307,7 @@ def plotted_column(pipeline: Pipeline, schema: StructType) -> str | None:
 
 def _result_columns(pipeline: Pipeline, agg: str) -> list[str]:
     """Return the result columns of an aggregate, one per window."""
-    return [f"{agg}_{durations.name_of(size)}" for size in pipeline.rolling.windows]
+    return [f"{agg}_{window}" for window in pipeline.rolling.spec.windows]
 
 
 def _missing_column(name: str, what: str, names: Sequence[str]) -> str:

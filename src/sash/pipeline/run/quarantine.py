@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType, TimestampNTZType, TimestampType
 from pyspark.sql.utils import is_remote
 
-from sash.durations import name_of, nanoseconds
+from sash.durations import nanoseconds
 from sash.errors import ArgumentError, shown
 from sash.inputs.arrow import pyarrow
 from sash.keyed.result_columns import event_columns
@@ -116,8 +116,7 @@ def without_late(results: DataFrame, pipeline: Pipeline) -> DataFrame:
     spec = pipeline.rolling.spec
     if spec.late == "drop" or not pipeline.keeps_latest:
         return results
-    sizes = [name_of(window) for window in spec.windows]
-    added = {f"{agg}_{size}" for agg in spec.aggs for size in sizes} | {"revision", "deleted", "late"}
+    added = {f"{agg}_{window}" for agg in spec.aggs for window in spec.windows} | {"revision", "deleted", "late"}
     added |= set() if spec.every is None else {"window_start", "window_end"}
     row = [name for name in results.columns if name not in added]
     # The time and the id of late events are columns of their own among boundaries, where all others have none.

@@ -57,7 +57,7 @@ class Estimate:
 def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -> Estimate:
     """Estimate the state of a stream at a rate; `keys` is how many keys have rows within the span."""
     spec = plan.spec
-    largest = max(nanoseconds(window, "windows") for window in spec.windows)
+    largest = max(nanoseconds(window, "windows") for window in spec.windows.values())
     lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
     delay = nanoseconds(watermark, "watermark")
     span = (largest + lateness + delay) / 1e9

@@ -73,7 +73,7 @@ def _table_spec(spec: Spec) -> Spec:
 
 def _options(spec: Spec) -> dict[str, Any]:
     """Return the options of `sash.rolling`."""
-    options = {"windows": list(spec.windows), "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
+    options = {"windows": spec.windows, "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
     sliding = {"every": spec.every, "offset": spec.offset, "resolution": spec.resolution}
     return options | ({} if spec.every is None else sliding)
 

@@ -16,6 +16,7 @@ from sash import durations
 from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
+from sash.keyed.spec import named_windows
 from sash.keyed.stream import Stream
 from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
@@ -151,7 +152,7 @@ class Change:
         largest, had = self.plan.definition.largest, self.old.largest
         if horizon is not None and largest > had:
             name = next(name for name, size in self.plan.definition.windows if size == largest)
-            before = _sizes(self.old.words["windows"])[-1]
+            before = _longest(self.old.words["windows"])
             yield f"window {name} needs rows that have expired: they are stored for {before}"
 
     # --- what the bucket does ---------------------------------------------------------------------
@@ -162,8 +163,9 @@ class Change:
         if self.plan.spec.emit != "update":
             return False
         new, old = self.plan.stored, self.old
-        first = self.plan.spec.every is not None and new.words["windows"][0] != _plain(old.words["windows"])[0]
-        added = set(map(str, new.words["windows"])) - set(map(str, old.words["windows"]))
+        windows, before = ([*named_windows(one.words["windows"]).items()] for one in (new, old))
+        first = self.plan.spec.every is not None and windows[0][1] != before[0][1]
+        added = [window for window in windows if window not in before]
         others = any(name not in old.aggs or _plain(agg) != old.aggs[name] for name, agg in new.aggs.items())
         carried = set(new.words["carry"]) - set(old.words["carry"])
         return old.words["emit"] != "update" or bool(first or added or others or carried)
@@ -181,7 +183,7 @@ class Change:
     @cached_property
     def with_old_windows(self) -> Plan:
         """The plan with the windows of before."""
-        return replace(self.plan, spec=replace(self.plan.spec, windows=tuple(self.old.words["windows"])))
+        return replace(self.plan, spec=replace(self.plan.spec, windows=named_windows(self.old.words["windows"])))
 
     def emptied(self, position: dict[str, Any], before: Stream, after: Stream) -> pa.Table:
         """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
@@ -263,7 +265,7 @@ def _length(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return json.dumps(value["condition"], ensure_ascii=False)
+        return json.dumps(value.get("condition", value), ensure_ascii=False)
     if value == MARK:
         return "a condition"
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
@@ -279,7 +281,7 @@ def _place(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(map(repr, row.values()))
 
 
-def _sizes(windows: list[Any]) -> list[str]:
-    return [
-        durations.name_of(size) for size in sorted(windows, key=lambda size: durations.nanoseconds(size, "windows"))
-    ]
+def _longest(windows: Any) -> str:
+    return durations.name_of(
+        max(named_windows(windows).values(), key=lambda size: durations.nanoseconds(size, "windows"))
+    )

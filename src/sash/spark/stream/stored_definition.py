@@ -19,7 +19,7 @@ from sash.keyed.emit import HIGHEST, LOWEST
 from sash.keyed.horizon import Grid
 from sash.keyed.panes import RECORD
 from sash.keyed.question_columns import ASKED, QuestionColumns, stored_fields
-from sash.keyed.spec import Spec
+from sash.keyed.spec import Spec, named_windows
 from sash.monoid import Monoid
 
 CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored or emitted
@@ -147,7 +147,7 @@ class StoredDefinition:
     @property
     def largest(self) -> int:
         """The size of the largest window in ticks."""
-        return max(self._ticks("windows", size) for size in self.words["windows"])
+        return max(self._ticks("windows", size) for size in named_windows(self.words["windows"]).values())
 
     @property
     def lateness(self) -> int:
