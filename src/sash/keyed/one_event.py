@@ -156,7 +156,9 @@ def results_of_nothing(spec: Spec, key: Any) -> dict[str, Any]:
     require_monoids(spec.aggs)
     _require_key(key, spec)
     sizes = [durations.name_of(size) for size in spec.windows]
-    return {f"{name}_{size}": _nothing(agg) for name, agg in spec.aggs.items() for size in sizes}
+    return {
+        f"{name}_{size}": None if spec.min_rows else _nothing(agg) for name, agg in spec.aggs.items() for size in sizes
+    }
 
 
 def _nothing(monoid: Any) -> Any:
