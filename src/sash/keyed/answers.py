@@ -40,7 +40,8 @@ class Answers:
         answers = cls(definition, engine, len(anchors))
         parts = engine.answer(anchors, answers.rooms, bool(definition.foreign))
         if parts is not None:
-            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
+            least = engine.frame.min_rows
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values, least)
         return answers
 
     @classmethod
@@ -68,10 +69,11 @@ class Answers:
         answers = cls(definition, engine, len(anchors))
         parts = anchors.spans()
         if parts is not None:
-            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
+            least = engine.frame.min_rows
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values, least)
         return answers
 
-    def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values) -> None:
+    def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values, least: int = 0) -> None:
         definition = self.definition
         rows = values(definition.foreign_columns, spans.seqs)
         ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
@@ -81,9 +83,30 @@ class Answers:
             read = [rows.column(column).to_pylist() for column in columns]  # a pair may be one column twice
             with python_results.exact_decimals() if monoid.built_in else nullcontext():
                 fold = python_aggregates.Fold(monoid, read, times)
-                for window, (_, size) in enumerate(definition.windows):
-                    ranges = list(zip(self._times(arrow.minus(ends, size)), self._times(ends), strict=True))
-                    self._put(name, window, spans.order, fold.results(spans, window, ranges))
+                for window in range(len(definition.windows)):
+                    ranges = self._ranges(spans, window, ends)
+                    self._put(name, window, spans.order, fold.results(spans, window, ranges, least))
+
+    def _ranges(self, spans: python_aggregates.Spans, window: int, ends: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+        """Return the times between which a timed monoid sees each anchor's window."""
+        timed = any(monoid.timed for _, monoid, _ in self.definition.foreign)
+        starts = self._starts(spans, window, ends) if timed else ends
+        _, kind = self.definition.windows[window]
+        stops = ends + kind.size if kind.kind == "ahead" else ends
+        return list(zip(self._times(starts), self._times(stops), strict=True))
+
+    def _starts(self, spans: python_aggregates.Spans, window: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        _, kind = self.definition.windows[window]
+        if kind.kind == "ahead":
+            return ends
+        if kind.kind == "span":
+            return arrow.minus(ends, kind.size)
+        if kind.kind == "period":
+            return np.frombuffer(self.engine.frame.first_times(window, np.ascontiguousarray(ends)), dtype=np.int64)
+        some = spans.start[window] < spans.stop[window]  # a count of rows is seen from its first row on
+        starts = ends.copy()
+        starts[some] = spans.times[spans.start[window][some]]
+        return starts
 
     def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
         placed: list[Any] = [None] * self.rows

@@ -156,7 +156,8 @@ def results_of_nothing(spec: Spec, key: Any) -> dict[str, Any]:
     require_monoids(spec.aggs)
     _require_key(key, spec)
     require_distinct(spec.aggs, spec.windows)
-    return {f"{name}_{window}": _nothing(agg) for name, agg in spec.aggs.items() for window in spec.windows}
+    nothing = {name: None if spec.min_rows else _nothing(agg) for name, agg in spec.aggs.items()}
+    return {f"{name}_{window}": nothing[name] for name in spec.aggs for window in spec.windows}
 
 
 def _nothing(monoid: Any) -> Any:

@@ -34,6 +34,9 @@ def rolling(
     on_error: str = "null",
     at: Any = None,
     at_time: str | None = None,
+    zone: Any = None,
+    min_rows: int | None = None,
+    idle: Any = None,
 ) -> Any:
     """Return the table with a column for each aggregate and window, its rows in their original order.
 
@@ -61,6 +64,7 @@ def rolling(
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
         closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+        zone=zone, min_rows=min_rows, idle=idle,
     )  # fmt: skip
     require_monoids(spec.aggs)
     require_askable(at, at_time, every)
@@ -120,7 +124,7 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     if plain and engine.roll(rows.keys, rows.times, rows.inputs, None, answers.rooms):
         return answers
     status = rows.apply()
-    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
+    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, None, status), rows.values)
 
 
 def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> dict[str, Any]:

@@ -5,14 +5,19 @@ from typing import Any
 
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
+from sash.keyed import kinds
+from sash.keyed.zones import zone_name
 from sash.monoids.syntax import monoids_of
+from sash.times import is_integer
 
 CHOICES = {
     "emit": ("arrival", "final", "update"),
     "late": ("drop", "emit"),
     "on_error": ("null", "raise"),
-    "closed": ("right", "left"),
+    "closed": ("right", "left", "both", "neither"),
 }
+
+_LATER = ("zone", "min_rows", "idle")  # which earlier versions do not know, and do not miss where they are not used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,9 @@ class Spec:
     offset: Any = None
     resolution: Any = None
     on_error: str = "null"
+    zone: str | None = None
+    min_rows: int | None = None
+    idle: Any = None
 
     @classmethod
     def of(cls, *, per: Any = "event", **words: Any) -> "Spec":
@@ -59,9 +67,83 @@ class Spec:
         for name in ("time", "id"):
             if words.get(name) is not None or name == "time":
                 require_name(words.get(name), name)
+        if words.get("zone") is not None:
+            words["zone"] = zone_name(words["zone"])
         asked = cls(**words)
         asked._require_grid() if sliding else asked._require_events()
+        asked._require_kinds()
         return asked
+
+    @property
+    def starts_inside(self) -> bool:
+        """Whether a row at the time where a window begins is in it."""
+        return self.closed in ("left", "both")
+
+    @property
+    def ends_inside(self) -> bool:
+        """Whether a row at the time of the anchor is in its windows."""
+        return self.closed in ("right", "both")
+
+    @property
+    def needs_exact_times(self) -> bool:
+        """Whether an instant between two ticks of the rows has other windows than either of them."""
+        timed = any(agg.timed for agg in self.aggs.values()) if isinstance(self.aggs, dict) else False
+        ends = any(kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
+        return timed or ends or self.idle is not None or self.closed in ("both", "neither")
+
+    @property
+    def counts(self) -> bool:
+        """Whether some windows are of rows, or unbounded."""
+        return any(map(kinds.counts, self.windows.values()))
+
+    @property
+    def step(self) -> str | None:
+        """The calendar period whose starts are the boundaries, if it is one."""
+        return None if self.every is None else kinds.calendar_step(self.every, self.zone)
+
+    def require_backward(self) -> None:
+        """Raise for windows that begin at their anchor: a stream does not know what comes."""
+        for window in self.windows.values():
+            if kinds.is_ahead(window):
+                raise ArgumentError(
+                    f"windows must end at their row in a stream, got {shown(window)}; use it with rolling on a table.",
+                    argument="windows",
+                )
+
+    def _require_kinds(self) -> None:
+        plain = not any(kinds.counts(one) or kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
+        if self.every is not None:
+            self._require_kinds_on_grid(plain)
+        if self.zone is not None and self.every is None and not any(map(kinds.is_to_date, self.windows.values())):
+            raise ArgumentError(
+                f"zone must be left out without every= and windows to date, got {shown(self.zone)}.", argument="zone"
+            )
+        if self.idle is not None and not self.counts:
+            raise ArgumentError(
+                f"idle must be left out without windows of rows or 'unbounded', got {shown(self.idle)}.",
+                argument="idle",
+            )
+        if self.min_rows is not None and not (is_integer(self.min_rows) and self.min_rows > 0):
+            raise ArgumentError(f"min_rows must be a positive int, got {shown(self.min_rows)}.", argument="min_rows")
+
+    def _require_kinds_on_grid(self, plain: bool) -> None:
+        for window in self.windows.values():
+            if kinds.is_ahead(window):
+                raise ArgumentError(
+                    f"windows must end at their boundary with every=, got {shown(window)}.", argument="windows"
+                )
+        if self.step is not None and self.offset is not None:
+            raise ArgumentError(
+                f"offset must be left out because every={shown(self.every)} is a calendar period, got "
+                f"{shown(self.offset)}.",
+                argument="offset",
+            )
+        if self.resolution is not None and not (plain and self.step is None):
+            raise ArgumentError(
+                "resolution must be left out with calendar periods and with windows that are not spans of time, got "
+                f"{shown(self.resolution)}.",
+                argument="resolution",
+            )
 
     def _require_events(self) -> None:
         for name in ("offset", "resolution"):
@@ -94,9 +176,9 @@ class Spec:
         if not (self.retract is None or isinstance(self.retract, str)):
             plain["retract"] = {"condition": str(self.retract)}
         plain["windows"] = plain_windows(self.windows)
-        for name in ("every", "lateness", "offset", "resolution"):
+        for name in ("every", "lateness", "offset", "resolution", "idle"):
             plain[name] = plain_size(plain[name])
-        return plain
+        return {name: value for name, value in plain.items() if value is not None or name not in _LATER}
 
 
 def named_windows(windows: Any) -> dict[str, Any]:

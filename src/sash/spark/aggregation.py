@@ -4,7 +4,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sash.errors import KindError, shown
+from sash.errors import ArgumentError, KindError, shown
+from sash.keyed import kinds
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.questions import answer_batch
@@ -84,6 +85,7 @@ def rolling(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
     )  # fmt: skip
+    _require_spans(spec)
     if not df.isStreaming:
         return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)
     questions = None if at is None else Questions(at, at_time or spec.time, at_id)
@@ -93,3 +95,14 @@ def rolling(
         require_compatible(df.sparkSession, checkpoint, planned(df, spec, buckets, questions)[1])
         history = history if is_new(df.sparkSession, checkpoint) else None
     return roll_stream(df, spec, buckets, history, questions, cache_limit=limit)
+
+
+def _require_spans(spec: Spec) -> None:
+    """Raise for what a table and KeyedWindows can do and Spark can not."""
+    for window in spec.windows:
+        if kinds.counts(window) or kinds.is_to_date(window) or kinds.is_ahead(window):
+            raise ArgumentError(f"windows must be durations on Spark, got {shown(window)}.", argument="windows")
+    if spec.step is not None:
+        raise ArgumentError(f"every must be a duration on Spark, got {shown(spec.every)}.", argument="every")
+    if spec.closed not in ("left", "right"):
+        raise ArgumentError(f"closed must be 'left' or 'right' on Spark, got {shown(spec.closed)}.", argument="closed")

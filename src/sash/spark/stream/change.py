@@ -151,7 +151,7 @@ class Change:
         """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
         largest, had = self.plan.definition.largest, self.old.largest
         if horizon is not None and largest > had:
-            name = next(name for name, size in self.plan.definition.windows if size == largest)
+            name = next(name for name, size in self.plan.definition.windows if size.size == largest)
             before = _longest(self.old.words["windows"])
             yield f"window {name} needs rows that have expired: they are stored for {before}"
 
