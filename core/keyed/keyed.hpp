@@ -88,6 +88,10 @@ class Keyed {
     // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither. Windows that
     // count keep the last rows before the horizon, or their aggregate (keyed/retention.cpp).
     void expire(int64_t bound, int64_t horizon);
+    // What has expired of each key, where a window is unbounded, its times and record in `words`; and back.
+    Anchors expired(std::vector<int64_t>& words) const;
+    bool load_expired(const KeyBatch& batch, const int64_t* words);
+    size_t expired_words() const { return before_words(); }
     // Drops all rows at or before a time, as if they had never come; costs O(keys).
     void drop(int64_t bound);
     const Frame& frame() const { return frame_; }

@@ -194,6 +194,35 @@ void Keyed::drop(int64_t bound) {
     }
 }
 
+// --- what expired, out and in --------------------------------------------------------------------------
+
+// Of each key of which something has expired: its last time, and in `words` the times and the record.
+Anchors Keyed::expired(std::vector<int64_t>& words) const {
+    std::vector<Anchor> found;
+    for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
+        if (!has_before(slot)) continue;
+        Before before = before_of(slot);
+        found.push_back({slot, false, before.last(), kFirstTie, -1});
+        words.insert(words.end(), before.words, before.words + before_words());
+    }
+    return current(std::move(found));
+}
+
+// Takes what `expired` returned, of keys without any rows; false: it is not such.
+bool Keyed::load_expired(const KeyBatch& batch, const int64_t* words) {
+    for (uint32_t slot : batch.slots) {
+        Before before = make_before(slot);
+        std::memcpy(before.words, words, before_words() * sizeof(int64_t));
+        words += before_words();
+        if (!plan_->sound(before.record()) || before.record()[kRows] < 1 || before.first() > before.last())
+            return Plan::clear(before.record()), false;
+        ++befores_;
+        newest_ = rows_ || awaited_ || befores_ > 1 ? std::max(newest_, before.last()) : before.last();
+        if (settling_.started()) settling_.lower(slot, before.last());
+    }
+    return true;
+}
+
 // --- proof ---------------------------------------------------------------------------------------------
 
 // What expired is not there to be computed again, but the gaps are.

@@ -264,6 +264,19 @@ nb::object seen_until(KeyedEngine& engine, const KeyBatch& batch, nb::handle tim
     return bytes_of(engine.keyed.seen_until(batch, data_of<int64_t>(bytes)));
 }
 
+nb::tuple expired_in(KeyedEngine& engine) {
+    std::vector<int64_t> words;
+    Anchors found = engine.keyed.expired(words);
+    return nb::make_tuple(std::move(found), bytes_of(words));
+}
+
+bool load_expired(KeyedEngine& engine, const KeyBatch& batch, nb::handle words) {
+    engine.keyed.require_current(batch.generation);
+    Bytes bytes(words);
+    size_t size = batch.slots.size() * engine.keyed.expired_words() * sizeof(int64_t);
+    return bytes.view().size() == size && engine.keyed.load_expired(batch, data_of<int64_t>(bytes));
+}
+
 Anchors watch_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late, int64_t until,
                     bool spans) {
     engine.keyed.require_current(batch.generation);
@@ -459,6 +472,8 @@ void bind_keyed(nb::module_& m) {
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
             "horizon"_a)
+        .def("expired", expired_in)
+        .def("load_expired", load_expired, "batch"_a, "words"_a)
         .def(
             "drop", [](KeyedEngine& e, int64_t bound) { e.keyed.drop(bound), e.keyed.expire(INT64_MIN, INT64_MIN); },
             "bound"_a)

@@ -87,6 +87,11 @@ class Definition:
         return max((kind.size for _, kind in self.windows if kind.kind == "span"), default=0)
 
     @property
+    def unbounded(self) -> bool:
+        """Whether a window is unbounded."""
+        return any(kind.kind == "unbounded" for _, kind in self.windows)
+
+    @property
     def timed(self) -> bool:
         """Whether an aggregate depends on times, and not only on their order."""
         return self.native.timed or any(monoid.timed for _, monoid, _ in self.foreign)

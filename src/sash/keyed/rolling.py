@@ -111,7 +111,7 @@ def _of_rows(table: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
     total = len(rows.times)
     with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
         answers = _row_answers(rows, definition, rows.engine)
-    columns = _columns(answers, spec)
+    columns = columns_of(answers, spec)
     if rows.bad is not None:
         columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
     return columns
@@ -142,7 +142,7 @@ def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> 
     anchors = asked(rows.engine, keys, spec.keys, times)
     with shown_on_terminal("rolling", len(times) * len(definition.windows), lambda: rows.engine.progress):
         answers = _question_answers(rows, definition, anchors)
-    columns = _columns(answers, spec)
+    columns = columns_of(answers, spec)
     return columns if bad is None else {name: arrow.spread(column, ~bad) for name, column in columns.items()}
 
 
@@ -168,10 +168,10 @@ def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:
     with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
         answers = Answers.of(definition, rows.engine, anchors, rows.values)
     bounds = boundary_columns(definition, rows.engine, spec, table.schema, anchors)
-    return arrow.with_columns(bounds, _columns(answers, spec))
+    return arrow.with_columns(bounds, columns_of(answers, spec))
 
 
-def _columns(answers: Answers, spec: Spec) -> dict[str, Any]:
+def columns_of(answers: Answers, spec: Spec) -> dict[str, Any]:
     """Return the columns of answers; warn if some are null because something failed."""
     columns, counts = answers.columns(on_error=spec.on_error)
     failed, overflowed = counts["failures"], counts["overflows"]

@@ -87,7 +87,7 @@ class Spec:
     @property
     def needs_exact_times(self) -> bool:
         """Whether an instant between two ticks of the rows has other windows than either of them."""
-        timed = any(agg.timed for agg in self.aggs.values()) if isinstance(self.aggs, dict) else False
+        timed = any(agg.timed for agg in self.aggs.values())
         ends = any(kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
         return timed or ends or self.idle is not None or self.closed in ("both", "neither")
 
@@ -110,8 +110,19 @@ class Spec:
                     argument="windows",
                 )
 
+    def require_streamable(self) -> None:
+        """Raise for what a stream that must not grow for good cannot have: windows ahead, and keys that never go."""
+        self.require_backward()
+        if self.counts and self.idle is None:
+            raise ArgumentError(
+                'idle must be set where windows count rows or are unbounded, such as "30 days": a stream forgets a key '
+                "that has had no rows for so long, and would otherwise keep all keys for good.",
+                argument="idle",
+            )
+
     def _require_kinds(self) -> None:
-        plain = not any(kinds.counts(one) or kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
+        windows = self.windows.values()
+        plain = not any(kinds.counts(one) or kinds.is_to_date(one) or kinds.is_ahead(one) for one in windows)
         if self.every is not None:
             self._require_kinds_on_grid(plain)
         if self.zone is not None and self.every is None and not any(map(kinds.is_to_date, self.windows.values())):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sash import durations
 from sash.errors import ArgumentError, KindError, RetentionError, shown
 from sash.inputs import arrow
+from sash.keyed import expired as expired_rows
 from sash.keyed import saved_state
 from sash.keyed.definition import Definition
 from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position, clamped
@@ -244,8 +245,8 @@ class Stream:
     def panes(self) -> Grid | None:
         """The grid of the panes that rows are combined into, or their times rounded to; None: there are none."""
         grid = self.definition.grid(self.spec)
-        merged = grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec))
-        return grid if merged else None
+        merged = self.spec.resolution is not None or self.definition.merges(self.spec)
+        return grid if merged and isinstance(grid, Grid) else None
 
     def take_back(self, table: "pa.Table", names: int) -> None:
         """Take back the row of a step of one row that raised, after its position was put back.
@@ -336,6 +337,9 @@ class Stream:
         return both
 
     def _replay(self, table: "pa.Table") -> NDArray[np.bool_]:
+        expired, table = expired_rows.apart(table)
+        if expired is not None:
+            expired_rows.load_expired(self.engine, self.spec, expired)
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
@@ -344,6 +348,10 @@ class Stream:
         if self.asking is not None:
             self._asker.replayed(batch.table.select(list(self.spec.keys)), batch.times)
         return _made_a_difference(status)
+
+    def held(self) -> NDArray[np.int64]:
+        """Return the places in the stream of the rows that are held."""
+        return np.frombuffer(self.engine.held([])[0], dtype=np.int64)
 
     def resume(self, saved: dict[str, Any]) -> None:
         """Continue from a position, after all rows up to it have been replayed."""

@@ -4,8 +4,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from sash.errors import ArgumentError, KindError, shown
-from sash.keyed import kinds
+from sash.errors import KindError, shown
 from sash.keyed.spec import Spec
 from sash.monoids.arguments import checked_int
 from sash.spark.batch.questions import answer_batch
@@ -36,6 +35,9 @@ def rolling(
     offset: Any = None,
     resolution: Any = None,
     on_error: str = "null",
+    zone: Any = None,
+    min_rows: int | None = None,
+    idle: Any = None,
     at: DataFrame | None = None,
     at_time: str | None = None,
     at_id: str | None = None,
@@ -58,6 +60,9 @@ def rolling(
     are checked here, before anything runs. `buckets` (default 8) is the maximum number of tasks that share the state of
     a stream; `cache_bytes` limits how much of it the workers of an executor keep in memory together, by default half of
     the memory that Spark sets aside for Python.
+
+    `zone`, `min_rows` and `idle` are as in `sash.rolling`, and so are all kinds of windows. A stream has no "next 1h",
+    and needs `idle` for windows that count rows or are unbounded: it forgets a key that has had no rows for so long.
 
     With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
     each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
@@ -84,8 +89,8 @@ def rolling(
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
+        zone=zone, min_rows=min_rows, idle=idle,
     )  # fmt: skip
-    _require_spans(spec)
     if not df.isStreaming:
         return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)
     questions = None if at is None else Questions(at, at_time or spec.time, at_id)
@@ -95,14 +100,3 @@ def rolling(
         require_compatible(df.sparkSession, checkpoint, planned(df, spec, buckets, questions)[1])
         history = history if is_new(df.sparkSession, checkpoint) else None
     return roll_stream(df, spec, buckets, history, questions, cache_limit=limit)
-
-
-def _require_spans(spec: Spec) -> None:
-    """Raise for what a table and KeyedWindows can do and Spark can not."""
-    for window in spec.windows:
-        if kinds.counts(window) or kinds.is_to_date(window) or kinds.is_ahead(window):
-            raise ArgumentError(f"windows must be durations on Spark, got {shown(window)}.", argument="windows")
-    if spec.step is not None:
-        raise ArgumentError(f"every must be a duration on Spark, got {shown(spec.every)}.", argument="every")
-    if spec.closed not in ("left", "right"):
-        raise ArgumentError(f"closed must be 'left' or 'right' on Spark, got {shown(spec.closed)}.", argument="closed")

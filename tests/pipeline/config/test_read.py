@@ -122,6 +122,17 @@ def test_windows_may_have_names():
     assert parse(GOOD).rolling.spec.windows == {"1h": "1h", "24h": "24h"}
 
 
+def test_windows_of_all_kinds_may_be_written():
+    windows = (
+        'windows = ["100 rows", "month to date", "unbounded"]\nidle = "30 days"\nzone = "Europe/Berlin"\nmin_rows = 3'
+    )
+    pipeline = parse(changed('windows = ["1h", "24h"]', windows).replace('every = "1 minute"', 'every = "1 week"'))
+    assert [*pipeline.rolling.spec.windows] == ["100rows", "month_to_date", "unbounded"]
+    assert (pipeline.rolling.spec.idle, pipeline.rolling.spec.zone, pipeline.rolling.spec.min_rows) == (
+        *("30 days", "Europe/Berlin", 3),
+    )
+
+
 def test_one_name_is_a_list_of_one():
     pipeline = parse(changed('keys = ["card"]', 'keys = "card"').replace('["1h", "24h"]', '"1h"'))
     assert (pipeline.rolling.keys, pipeline.rolling.windows) == (["card"], ["1h"])
@@ -173,6 +184,11 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('"24h"]', '"24 hors"]', f"30: rolling.windows[1]: {message(nanoseconds, '24 hors', 'windows')}"),
         ('["1h", "24h"]', '[\n"1h",\n"x"]', f"32: rolling.windows[1]: {message(nanoseconds, 'x', 'windows')}"),
         ('windows = ["1h", "24h"]', "[rolling.windows]\nday = '24 hors'", f"31: rolling.windows.day: {HORS}"),
+        ('["1h", "24h"]', '["100 rows"]', "27: rolling.idle: idle must be set where windows count rows or"),
+        ('["1h", "24h"]', '["next 1h"]', "30: rolling.windows: windows must end at their boundary with every="),
+        ('["1h", "24h"]', '["month to dat"]', "30: rolling.windows[0]: windows must be"),
+        ('["1h", "24h"]', '["month to date"]\nzone = "Europe/Berlim"', "31: rolling.zone: zone must be the name of a"),
+        ('every = "1 minute"', 'every = "2 months"', "31: rolling.every: every must be one calendar period"),
         ('windows = ["1h", "24h"]', "windows = {}", "30: rolling.windows: windows must hold at least one size"),
         ('windows = ["1h", "24h"]', "windos = 1", "30: rolling.windos: unknown key; did you mean `windows`?"),
         ('emit = "update"', 'emit = "never"', f"32: rolling.emit: {NEVER}"),

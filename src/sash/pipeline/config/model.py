@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from sash.durations import listed, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
+from sash.keyed.kinds import calendar_step, kind_of
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.monoids.syntax import aggregate
@@ -62,6 +63,17 @@ def _size(value: Any, key: str) -> Any:
     return value
 
 
+def _window(value: Any, key: str) -> Any:
+    """Check a window without the time column: a size, or another kind."""
+    kind_of(value, None if isinstance(value, int) and not isinstance(value, bool) else "ns")
+    return value
+
+
+def _step(value: Any, key: str) -> Any:
+    """Check a step of boundaries: a size, or a calendar period."""
+    return value if calendar_step(value, "UTC") is not None else _size(value, key)
+
+
 def _aggregate(value: Any, key: str) -> Monoid:
     if not isinstance(value, str):
         raise ArgumentError(f'must be a call such as "sum(amount)", got {shown(value)}.', argument=key)
@@ -87,8 +99,10 @@ def _name_or_names(value: Any) -> Any:
 
 Duration = Annotated[str, AfterValidator(_collected(_duration))]
 Size = Annotated[Any, PlainValidator(_collected(_size))]
+Window = Annotated[Any, PlainValidator(_collected(_window))]
+Every = Annotated[Any, PlainValidator(_collected(_step))]
 Windows = Annotated[
-    Annotated[list[Size], BeforeValidator(listed), Tag(AS_LIST)] | Annotated[dict[str, Size], Tag(AS_TABLE)],
+    Annotated[list[Window], BeforeValidator(listed), Tag(AS_LIST)] | Annotated[dict[str, Window], Tag(AS_TABLE)],
     Discriminator(lambda windows: AS_TABLE if isinstance(windows, dict) else AS_LIST),
 ]
 Names = Annotated[list[str], BeforeValidator(_name_or_names)]
@@ -158,7 +172,7 @@ class Rolling(Part):
         description='aggregates by name, as in total = "sum(amount)"'
     )
     per: Literal["event"] = "event"
-    every: Size | None = None
+    every: Every | None = None
     emit: str | None = None
     lateness: Size | None = None
     late: str = "drop"
@@ -169,6 +183,9 @@ class Rolling(Part):
     offset: Size | None = None
     resolution: Size | None = None
     on_error: str = "null"
+    zone: str | None = None
+    min_rows: int | None = None
+    idle: Size | None = None
     buckets: int | None = None
     cache_bytes: int | None = None
 

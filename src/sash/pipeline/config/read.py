@@ -47,7 +47,9 @@ def parse(text: str, name: str = "pipeline.toml", overrides: Sequence[str] = ())
         raise origin.error(mistakes)
     pipeline = Pipeline.model_validate({"name": Path(name).stem, **data, "origin": origin})
     try:
-        _ = pipeline.rolling.spec
+        spec = pipeline.rolling.spec
+        if pipeline.mode != "batch":
+            spec.require_streamable()
     except SashError as error:
         path = ("rolling",) if error.argument is None else ("rolling", error.argument)
         raise pipeline.mistake(path, str(error)) from error

@@ -62,7 +62,7 @@ def _roll(df: DataFrame, spec: Spec) -> DataFrame:
     rows = df.toDF(*[f"c{place}" for place in range(len(df.columns))])
     columns = dict(zip(request.names, [f"c{place}" for place in request.places], strict=True))
     ties = [f"c{df.columns.index(spec.id)}"] if spec.id is not None else []
-    if request.grid is not None:
+    if spec.every is not None:
         rows = rows.select(*dict.fromkeys([*columns.values(), *ties])).filter(F.col(columns[request.time]).isNotNull())
         request = request.at_places(range(len(columns)))
     by = [columns[name] for name in request.keys]

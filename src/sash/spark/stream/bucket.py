@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.emit import LOWEST
 from sash.keyed.question_columns import is_own
 from sash.keyed.stream import COUNTS, QUESTION_COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
@@ -20,6 +21,7 @@ from sash.spark.stream.log import Head, Log, Store
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
+from sash.spark.stream.rewriting import rewritten
 from sash.spark.stream.row_order import Hashes, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
@@ -170,7 +172,7 @@ class Bucket:
 
     def _replayed(self, stream: Stream, log: Log, start: int) -> Stream:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
-        bound = stream.retained_after(log.head.position.get("horizon"))
+        bound = self._bound(stream, log.head.position.get("horizon"))
         for table in log.tables(start):
             stream.replay(since(table, self.plan.spec.time, bound))
         return stream
@@ -191,14 +193,26 @@ class Bucket:
         names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name))]
         log.append(mattered.select(names), times)
         self.plan.probe("written", self.key, self.counts)
-        bound = stream.retained_after(stream.horizon.at)
+        bound = self._bound(stream, stream.horizon.at)
         log.drop_expired(bound)
         log.compact(
             self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.spec.time, bound))
         )
+        if self.plan.spec.counts and log.is_long:
+            stream = self._rewritten(log)
         self.store.save_head(log.head.to_bytes())
         cached = CachedStream(stream, log.head.last.seq, log.head.last.nonce)
         self.cache.put(self.key, cached, self.plan.cache_limit)
+
+    def _bound(self, stream: Stream, horizon: int | None) -> int:
+        """Return the time at or before which no row of the log is needed, whatever its key."""
+        return LOWEST if self.plan.spec.counts else stream.retained_after(horizon)
+
+    def _rewritten(self, log: Log) -> Stream:
+        """Write the rows again that are needed, where windows count them, and return a stream of these."""
+        stream, rows = rewritten(self.plan, log.tables(0), log.head.position)
+        log.rewrite(rows, arrow.ticks(rows, self.plan.spec.time)[0])
+        return stream
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
         return panes.merged(stream.definition, self.plan.spec, table) if self.plan.merges else table

@@ -16,18 +16,20 @@ from sash import durations
 from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
+from sash.keyed.kinds import calendar_step
 from sash.keyed.spec import named_windows
 from sash.keyed.stream import Stream
 from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
 from sash.spark.stream.log import Head
 from sash.spark.stream.plan import Plan
+from sash.spark.stream.reaches import uncovered
 from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 # What says which events are the same, which results there are and where they are stored.
-FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed")
-_DURATIONS = ("every", "offset", "resolution", "lateness")
-FREE = ("windows", "emit", "lateness", "late", "carry", "on_error")
+FIXED = ("keys", "time", "id", "retract", "every", "offset", "resolution", "closed", "zone", "idle")
+_DURATIONS = ("every", "offset", "resolution", "lateness", "idle")
+FREE = ("windows", "min_rows", "emit", "lateness", "late", "carry", "on_error")
 _NEW = "Start from a new checkpoint, with history= for the rows so far, or use the definition it was written with."
 
 
@@ -57,7 +59,7 @@ class Change:
         """Yield the arguments that differ, each with a clause; durations differ by their length."""
         new, old = self.plan.stored.words, self.old.words
         for name in names:
-            one, other = _plain(new[name]), _plain(old.get(name))
+            one, other = _plain(new.get(name)), _plain(old.get(name))
             if name in _DURATIONS and _length(one) == _length(other):
                 continue
             unknown = other == MARK and isinstance(one, dict)  # of a version that did not store the condition
@@ -85,7 +87,7 @@ class Change:
     def obstacles(self, head: Head) -> list[str]:
         """Return why the state of a bucket cannot follow, each as a clause; what its records lack is not among them."""
         new = self.plan.stored
-        found = [f"{text}, and cannot change" for name, text in self._words(FIXED)]
+        found = [f"{text}, and cannot change" for name, text in self._words(FIXED) if self._matters(name)]
         if new.buckets != self.old.buckets:
             found.append(
                 f"buckets is {new.buckets}, was {self.old.buckets}, and cannot change in place; "
@@ -96,6 +98,13 @@ class Change:
             return found
         lost = [*self._lost_rows(head), *self._lost_deletes(), *self._blind_deletes()]
         return lost + list(self._too_wide(head.position.get("horizon")))
+
+    def _matters(self, name: str) -> bool:
+        """Return whether both definitions have windows, or boundaries, that an argument is about."""
+        both = (self.old, self.plan.stored)
+        if name == "idle":
+            return all(one.counts for one in both)
+        return name != "zone" or all(one.on_calendar for one in both)
 
     def _fixed_types(self) -> Iterator[str]:
         spec = self.plan.spec
@@ -134,7 +143,7 @@ class Change:
             return
         if spec.retract is not None:
             yield f'emit is "{emit}", was "update": deletes of rows whose results are out could not be reported'
-        elif spec.every is not None and self.old.largest > self.plan.definition.largest:
+        elif spec.every is not None and self._shrinks:
             yield f'emit is "{emit}", was "update": boundaries that only the largest window reached would stay'
 
     def _blind_deletes(self) -> Iterator[str]:
@@ -149,11 +158,25 @@ class Change:
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
         """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
-        largest, had = self.plan.definition.largest, self.old.largest
-        if horizon is not None and largest > had:
-            name = next(name for name, size in self.plan.definition.windows if size.size == largest)
-            before = _longest(self.old.words["windows"])
+        if horizon is None:
+            return
+        definition, before = self.plan.definition, ", ".join(named_windows(self.old.words["windows"]))
+        for name in uncovered(definition.windows, self.old.kinds, definition.unit):
             yield f"window {name} needs rows that have expired: they are stored for {before}"
+        if definition.unbounded and self._differs():
+            yield "what has expired for an unbounded window is one result of the aggregates before"
+
+    def _differs(self) -> bool:
+        """Return whether other aggregates are computed."""
+        new, old = self.plan.stored.aggs, self.old.aggs
+        return list(new) != list(old) or any(_plain(new[name]) != old[name] for name in new)
+
+    @property
+    def _shrinks(self) -> bool:
+        """Whether a boundary may have had a row in a window before, and have none now."""
+        timed = [kind for kind in self.old.kinds if not kind.counts]
+        kept = [kind for _, kind in self.plan.definition.windows]
+        return bool(uncovered([("", kind) for kind in timed], kept, self.plan.definition.unit))
 
     # --- what the bucket does ---------------------------------------------------------------------
 
@@ -168,7 +191,8 @@ class Change:
         added = [window for window in windows if window not in before]
         others = any(name not in old.aggs or _plain(agg) != old.aggs[name] for name, agg in new.aggs.items())
         carried = set(new.words["carry"]) - set(old.words["carry"])
-        return old.words["emit"] != "update" or bool(first or added or others or carried)
+        fewer = new.words.get("min_rows") != old.words.get("min_rows")
+        return old.words["emit"] != "update" or bool(first or added or others or carried or fewer)
 
     @cached_property
     def empties(self) -> bool:
@@ -177,8 +201,7 @@ class Change:
         A boundary has a result while its largest window has a row; that window may be gone.
         """
         spec = self.plan.spec
-        shrinks = self.old.largest > self.plan.definition.largest
-        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and shrinks
+        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and self._shrinks
 
     @cached_property
     def with_old_windows(self) -> Plan:
@@ -260,7 +283,8 @@ def _plain(value: Any) -> Any:
 
 
 def _length(value: Any) -> Any:
-    return durations.nanoseconds(value, "every") if isinstance(value, str) else value or 0
+    calendar = isinstance(value, str) and calendar_step(value, None) is not None  # of no fixed length
+    return durations.nanoseconds(value, "every") if isinstance(value, str) and not calendar else value or 0
 
 
 def _text(value: Any) -> str:
@@ -279,9 +303,3 @@ def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(map(repr, row.values()))
-
-
-def _longest(windows: Any) -> str:
-    return durations.name_of(
-        max(named_windows(windows).values(), key=lambda size: durations.nanoseconds(size, "windows"))
-    )

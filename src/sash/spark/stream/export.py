@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_type
 
-from sash.errors import ArgumentError, CorruptStateError, shown
+from sash.errors import ArgumentError, CorruptStateError, UnsupportedError, shown
 from sash.inputs import arrow
 from sash.keyed.panes import RECORD
 from sash.keyed.question_columns import events_in
@@ -117,6 +117,12 @@ def require_current(buckets: Iterable[BucketState]) -> StoredDefinition:
         raise CorruptStateError(
             f"{len(behind)} of {len(buckets)} buckets have rows that an earlier definition or version of sash stored "
             f"in another form; {_REWRITE}.",
+            argument="checkpoint",
+        )
+    if any(kind.kind == "unbounded" for kind in current.kinds):
+        raise UnsupportedError(
+            "checkpoint has an unbounded window, whose expired rows are stored as their aggregate alone: no rows that "
+            "could be exported would give its results.",
             argument="checkpoint",
         )
     for name in (POSITION, DEFINITION):
