@@ -20,6 +20,7 @@ from sash import KeyedWindows
 from sash.errors import CorruptStateError
 from sash.keyed.spec import Spec
 from sash.spark.stream import log
+from sash.spark.stream.cache import Cache
 from sash.spark.stream.change import change_from
 from sash.spark.stream.initial_state import history_schema
 from sash.spark.stream.packing import END
@@ -240,7 +241,7 @@ def changed(**other: Any) -> tuple[list[str], list[Row]]:
     plan = replace(BEFORE, **other).plan()
     heads = [log.Head.from_bytes(store.committed.head) for store in play.stores.values() if store.committed.head]
     obstacles = [text for head in heads for text in change_from(plan, head.definition).obstacles(head)]
-    play.plan = replace(plan, probe=play._probe)
+    play.plan, play.caches = replace(plan, probe=play._probe), [Cache() for _ in play.caches]
     if obstacles:
         with pytest.raises(CorruptStateError, match="cannot be changed to this one"):
             play.batch(BEFORE.table([row(40, 40)]).select(plan.schema.names), None)
@@ -284,6 +285,20 @@ def test_everything_so_far_stays_where_the_rest_changes():
     ]
 
 
+def test_boundaries_of_a_span_that_is_gone_are_deleted():
+    """What brought them was the span; the window that counts, and what it knew of other aggregates, brings none."""
+    before = replace(BEFORE, every=3, windows=("unbounded", duration(12)), ids=int, lateness=20)
+    play = Play(before.plan(), seed=3, delay_ms=0)
+    for time in (*range(10, 21, 2), *range(30, 39, 2)):
+        play.batch(before.table([row(time, time)]).select(play.plan.schema.names), time * TICK_US)
+    after = replace(before, windows=(duration(3),), idle=None, aggs={"low": ("min", "x")})
+    play.plan, play.caches = replace(after.plan(), probe=play._probe), [Cache() for _ in play.caches]
+    said = rows_of(play.batch(after.table([row(60, 60)]).select(play.plan.schema.names), 60 * TICK_US))
+    said += rows_of(play.batch(after.table([]).select(play.plan.schema.names), None))
+    assert {one["window_end"] for one in said if one["deleted"]} == {24, 27, 30}
+    assert {one["window_end"] for one in said if not one["deleted"]} == {18, 21, 33, 36, 39}
+
+
 # --- named cases ----------------------------------------------------------------------------------
 
 
@@ -303,7 +318,7 @@ def test_what_was_deleted_does_not_come_back(windows, seed):
     pair.batch([row(10, 1)])
     pair.batch([row(12, 2), row(10, 1, gone=True)])
     for time in range(14, 40, 2):
-        pair.play.caches = [type(cache)() for cache in pair.play.caches]
+        pair.play.caches = [Cache() for _ in pair.play.caches]
         pair.batch([row(time, time), row(time, time, gone=True)])
     mine, _ = pair.batch([row(60, 60)])
     mine, _ = [*mine, *pair.batch([row(70, 70)])[0]], None

@@ -139,15 +139,19 @@ class Bucket:
         head.position = change.position(position)
         head.adopt(self.plan.stored_plain)
         stream = self._replayed(self.plan.stream(), log, 0)
-        emptied = change.emptied(position, self._before(change, log), stream) if change.empties else None
+        before = self._before(change, log) if change.empties else None
         if not head.position:
             return stream
         stream.continue_from(head.position)
-        if change.repeats:
-            self._repeated = Repeated.of(self.plan, stream.emitter.repeat(), emptied)
-        else:
+        repeated = stream.emitter.repeat() if change.repeats else None
+        if repeated is None:
             stream.emitter.recall()
-            self._repeated = Repeated.of(self.plan, None, emptied)
+        emptied = None
+        if before is not None:  # an engine finds boundaries once
+            emptied = change.emptied(
+                position, before, change.bounds(stream, position) if repeated is None else repeated
+            )
+        self._repeated = Repeated.of(self.plan, repeated, emptied)
         return stream
 
     def _before(self, change: Change, log: Log) -> Stream:

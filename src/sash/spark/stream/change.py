@@ -16,7 +16,7 @@ from sash import durations
 from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
-from sash.keyed.kinds import calendar_step
+from sash.keyed.kinds import calendar_step, counts
 from sash.keyed.spec import named_windows
 from sash.keyed.stream import Stream
 from sash.spark.retractions import MARK
@@ -205,20 +205,28 @@ class Change:
 
     @cached_property
     def with_old_windows(self) -> Plan:
-        """The plan with the windows of before."""
-        return replace(self.plan, spec=replace(self.plan.spec, windows=named_windows(self.old.words["windows"])))
+        """The plan with the windows of before that bring boundaries, which those that count do not."""
+        windows = {name: one for name, one in named_windows(self.old.words["windows"]).items() if not counts(one)}
+        return replace(self.plan, spec=replace(self.plan.spec, windows=windows, idle=None))
 
-    def emptied(self, position: dict[str, Any], before: Stream, after: Stream) -> pa.Table:
+    def emptied(self, position: dict[str, Any], before: Stream, has: pa.Table) -> pa.Table:
         """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
 
-        Both streams have the rows of the bucket: `after` is the plan's, `before` has the windows of before.
+        `before` has the rows of the bucket and the windows of before, `has` the boundaries that have results.
         """
-        spec, until = self.plan.spec, position["shown"]
-        start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
-        had, has = (_bounds(stream, start, until) for stream in (before, after))
-        left = set(map(_place, has.select([*spec.keys, "window_end"]).to_pylist()))
-        gone = [_place(row) not in left for row in had.select([*spec.keys, "window_end"]).to_pylist()]
+        names = [*self.plan.spec.keys, "window_end"]
+        had = self.bounds(before, position)
+        left = set(map(_place, has.select(names).to_pylist()))
+        gone = [_place(row) not in left for row in had.select(names).to_pylist()]
         return had.filter(pa.array(gone, pa.bool_()))
+
+    @staticmethod
+    def bounds(stream: Stream, position: dict[str, Any]) -> pa.Table:
+        """Return the keys and times of a stream's boundaries that were emitted and are not final."""
+        assert isinstance(stream.emitter, BoundaryUpdate)
+        until = position["shown"]
+        start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
+        return stream.emitter.bounds(stream.engine.boundaries(start, until, None))
 
     def position(self, position: dict[str, Any]) -> dict[str, Any]:
         """Return the position from which a stream of the plan resumes."""
@@ -293,12 +301,6 @@ def _text(value: Any) -> str:
     if value == MARK:
         return "a condition"
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
-
-
-def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
-    """Return the keys and times of the boundaries after one time and up to another."""
-    assert isinstance(stream.emitter, BoundaryUpdate)
-    return stream.emitter.bounds(stream.engine.boundaries(start, stop, None))
 
 
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
