@@ -15,26 +15,22 @@ void sort_by_arrival(std::vector<Anchor>& anchors) {
     if (!std::is_sorted(anchors.begin(), anchors.end(), earlier)) std::sort(anchors.begin(), anchors.end(), earlier);
 }
 
-int64_t minus(int64_t time, int64_t size) {
-    int64_t difference;
-    return __builtin_sub_overflow(time, size, &difference) ? INT64_MIN : difference;
-}
-
 }  // namespace
 
 // --- rows ----------------------------------------------------------------------------------------------
 
-Anchors Keyed::arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const {
+Anchors Keyed::arrived(const KeyBatch& batch, const int64_t* times, const int64_t* ids, const uint8_t* status) const {
     std::vector<Anchor> anchors;
     anchors.reserve(batch.slots.size());
-    for (size_t row = 0; row < batch.slots.size(); ++row)
-        if (status[row] == inserted)
-            anchors.push_back({batch.slots[row], times[row], 0, batch.seq + static_cast<int64_t>(row)});
+    for (size_t row = 0; row < batch.slots.size(); ++row) {
+        int64_t seq = batch.seq + static_cast<int64_t>(row);
+        if (status[row] == inserted) anchors.push_back({batch.slots[row], true, times[row], ids ? ids[row] : seq, seq});
+    }
     return current(std::move(anchors));
 }
 
 Anchor Keyed::anchor_of(uint32_t slot, const int64_t* row) const {
-    return {slot, row[RowShape::kTime], row[RowShape::kTie], RowShape::seq_of(row)};
+    return {slot, true, row[RowShape::kTime], row[RowShape::kTie], RowShape::seq_of(row)};
 }
 
 // Only keys that have a row which was not asked for yet are looked at.
@@ -55,7 +51,16 @@ Anchors Keyed::between(int64_t from, int64_t to) {
     return current(std::move(anchors));
 }
 
-// An event at t changes the anchors of its key from t to t + the largest size.
+// The time of the last anchor that has the row of a touch among its last rows, or had it before.
+int64_t Keyed::counted_until(const Touch& touch) const {
+    RowTree tree = tree_of(touch.slot);
+    auto most = static_cast<size_t>(frame_.most_rows());
+    if (!most || !tree.size()) return touch.time;
+    size_t last = tree.rank(tree.search({touch.time, touch.tie})) + most;
+    return last < tree.size() ? RowCursor::at_rank(tree, last).place().time : INT64_MAX;
+}
+
+// An event at t changes the anchors of its key from t on, as far as the largest windows reach.
 Anchors Keyed::touched(int64_t from) {
     std::vector<Anchor> anchors;
     auto earlier = [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); };
@@ -70,7 +75,8 @@ Anchors Keyed::touched(int64_t from) {
         std::optional<RowCursor> cursor;
         for (; i < touches_.size() && touches_[i].slot == slot; ++i) {
             if (!windows_[slot].rows.size) continue;
-            int64_t time = std::max(touches_[i].time, from), until = touches_[i].until;
+            int64_t time = std::max(touches_[i].time, from);
+            int64_t until = std::max(touches_[i].until, counted_until(touches_[i]));
             if (!cursor) cursor.emplace(tree_of(slot), RowPlace{time, kFirstTie});
             cursor->seek({time, kFirstTie});
             for (; !cursor->at_end() && cursor->place().time <= until; cursor->next())
@@ -82,9 +88,18 @@ Anchors Keyed::touched(int64_t from) {
     return current(std::move(anchors));
 }
 
-void Keyed::touch(const std::vector<Anchor>& anchors, int64_t reach) {
-    for (const Anchor& anchor : anchors)
-        if (windows_[anchor.slot].rows.size) touches_.push_back({anchor.slot, anchor.time, later(anchor.time, reach)});
+void Keyed::touch(const std::vector<Anchor>& anchors, const int64_t* until) {
+    for (size_t i = 0; i < anchors.size(); ++i)
+        if (windows_[anchors[i].slot].rows.size) touches_.push_back({anchors[i].slot, anchors[i].time, until[i], 0});
+}
+
+std::vector<int64_t> Keyed::seen_until(const KeyBatch& batch, const int64_t* times) const {
+    std::vector<int64_t> until(batch.slots.size());
+    for (size_t row = 0; row < until.size(); ++row) {
+        int64_t counted = counted_until(after(batch.slots[row], times[row]));
+        until[row] = std::max(frame_.seen_until(times[row]), counted);
+    }
+    return until;
 }
 
 std::vector<int64_t> Keyed::gone() {
@@ -109,10 +124,6 @@ std::vector<int64_t> Keyed::gone() {
 
 // --- boundaries ----------------------------------------------------------------------------------------
 
-bool Keyed::next_boundary(int64_t time, int64_t& boundary) const {
-    return !__builtin_add_overflow(time, frame_.every - past_on(time, frame_.every, frame_.offset), &boundary);
-}
-
 bool Keyed::first_at(uint32_t slot, int64_t time, int64_t& found) const {
     if (!windows_[slot].rows.size) return false;
     RowCursor cursor(tree_of(slot), {time, kFirstTie});
@@ -121,32 +132,36 @@ bool Keyed::first_at(uint32_t slot, int64_t time, int64_t& found) const {
     return true;
 }
 
+// The boundaries of a key with from < b <= to that have something to show. True: there is a later one, or may be, at `due`.
+template <class Visit>
+bool Keyed::each_boundary(uint32_t slot, int64_t from, int64_t to, int64_t& due, Visit&& visit) const {
+    RowTree tree = tree_of(slot);
+    if (!tree.size() || !frame_.next_boundary(std::max(from, tree.oldest().time), due)) return false;
+    RowCursor cursor(tree, {frame_.first_shown(due), kFirstTie});
+    while (due <= to) {
+        cursor.seek({frame_.first_shown(due), kFirstTie});
+        if (cursor.at_end()) return false;
+        int64_t time = cursor.place().time;
+        if (time < due)
+            visit(due);
+        else
+            due = time;  // nothing is seen before the first that sees this row
+        if (!frame_.next_boundary(due, due)) return false;
+    }
+    return !cursor.at_end();
+}
+
 Anchors Keyed::boundaries(int64_t from, int64_t to, const Anchors* watched) {
     Anchors found = watched ? *watched : current({});
-    std::vector<Anchor>& anchors = found.items;
     std::vector<uint32_t> due;
     start_shown();
     for (uint32_t slot; showing_.take(to, slot);)
         if (windows_[slot].rows.size) due.push_back(slot);
     std::sort(due.begin(), due.end());
     for (uint32_t slot : due) {
-        RowTree tree = tree_of(slot);
-        int64_t boundary;
-        if (!next_boundary(std::max(from, tree.oldest().time), boundary)) continue;
-        RowCursor cursor(tree, {minus(boundary, largest_), kFirstTie});
-        bool there = true;
-        while (there && boundary <= to) {
-            cursor.seek({minus(boundary, largest_), kFirstTie});
-            if (cursor.at_end()) break;
-            int64_t time = cursor.place().time;
-            if (time >= boundary) {  // nothing is seen before the first that sees this row
-                there = next_boundary(time, boundary);
-            } else {
-                anchors.push_back({slot, boundary, 0, 0});
-                there = !__builtin_add_overflow(boundary, frame_.every, &boundary);
-            }
-        }
-        if (there && !cursor.at_end()) showing_.lower(slot, boundary);
+        int64_t next;
+        auto add = [&](int64_t boundary) { found.items.push_back({slot, false, boundary, 0, 0}); };
+        if (each_boundary(slot, from, to, next, add)) showing_.lower(slot, next);
     }
     return found;
 }
@@ -155,23 +170,44 @@ Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t*
     std::vector<Touch> touches;
     for (size_t row = 0; row < batch.slots.size(); ++row) {
         int64_t time = placed(times[row]);
-        if (!(late && late[row]) && time < until) touches.push_back({batch.slots[row], time, until});
+        if (!(late && late[row]) && time < until) touches.push_back({batch.slots[row], time, until, kFirstTie});
     }
     std::sort(touches.begin(), touches.end(),
               [](const Touch& a, const Touch& b) { return std::tie(a.slot, a.time) < std::tie(b.slot, b.time); });
     std::vector<Anchor> anchors;
+    bool timed = std::any_of(frame_.windows.begin(), frame_.windows.end(), [](auto& one) { return !one.counts(); });
     for (const Touch& touch : touches) {
-        int64_t boundary, last = std::min(later(touch.time, largest_), until);
-        if (!next_boundary(touch.time, boundary)) continue;
+        int64_t boundary;
+        if (!frame_.next_boundary(touch.time, boundary)) continue;
+        int64_t last = std::min(timed ? frame_.timed_until(touch.time) : boundary, until);
         if (!anchors.empty() && anchors.back().slot == touch.slot && anchors.back().time >= boundary)
-            boundary = later(anchors.back().time, frame_.every);
+            if (!frame_.next_boundary(anchors.back().time, boundary)) continue;
         while (boundary <= last) {
-            anchors.push_back({touch.slot, boundary, 0, 0});
-            if (__builtin_add_overflow(boundary, frame_.every, &boundary)) break;
+            anchors.push_back({touch.slot, false, boundary, 0, 0});
+            if (!frame_.next_boundary(boundary, boundary)) break;
         }
     }
+    if (counts_) add_counted(touches, until, anchors);
     std::vector<int64_t> marks = marks_now(anchors);
     return {std::move(anchors), std::move(marks), generation_, nullptr};
+}
+
+// Windows that count have rows that no window of times has any more: all boundaries that see a row are added, each once.
+void Keyed::add_counted(const std::vector<Touch>& touches, int64_t until, std::vector<Anchor>& anchors) const {
+    bool all = frame_.has(Extent::unbounded);
+    int64_t done = INT64_MIN, due;
+    for (size_t i = 0; i < touches.size(); ++i) {
+        const Touch& touch = touches[i];
+        if (i == 0 || touches[i - 1].slot != touch.slot) done = INT64_MIN;
+        int64_t last = all ? until : std::min(until, counted_until(after(touch.slot, touch.time)));
+        each_boundary(touch.slot, std::max(done, touch.time), last, due,
+                      [&](int64_t boundary) { anchors.push_back({touch.slot, false, boundary, 0, 0}); });
+        done = std::max(done, last);
+    }
+    auto place = [](const Anchor& anchor) { return std::tie(anchor.slot, anchor.time); };
+    std::sort(anchors.begin(), anchors.end(), [&](const Anchor& a, const Anchor& b) { return place(a) < place(b); });
+    auto same = [&](const Anchor& a, const Anchor& b) { return place(a) == place(b); };
+    anchors.erase(std::unique(anchors.begin(), anchors.end(), same), anchors.end());
 }
 
 // --- what is due ---------------------------------------------------------------------------------------
@@ -180,11 +216,11 @@ Anchors Keyed::watch(const KeyBatch& batch, const int64_t* times, const uint8_t*
 bool Keyed::next_shown(uint32_t slot, int64_t from, int64_t& time) {
     if (frame_.gap) return next_closing(slot, time);
     if (!windows_[slot].rows.size) return false;
-    if (!frame_.every) return first_at(slot, from, time);
+    if (!frame_.on_grid()) return first_at(slot, from, time);
     int64_t row;
-    if (!next_boundary(std::max(from, tree_of(slot).oldest().time), time)) return false;
-    if (!first_at(slot, minus(time, largest_), row)) return false;
-    return row < time || next_boundary(row, time);
+    if (!frame_.next_boundary(std::max(from, tree_of(slot).oldest().time), time)) return false;
+    if (!first_at(slot, frame_.first_shown(time), row)) return false;
+    return row < time || frame_.next_boundary(row, time);
 }
 
 // From the first question on keys are entered as rows come; those that were there before are entered here.
@@ -231,7 +267,7 @@ bool Keyed::newest(int64_t& time) const {
 
 bool Keyed::is_empty(const Anchor& boundary) const {
     int64_t time;
-    return !first_at(boundary.slot, minus(boundary.time, largest_), time) || time >= boundary.time;
+    return !first_at(boundary.slot, frame_.first_shown(boundary.time), time) || time >= boundary.time;
 }
 
 // --- what has changed ----------------------------------------------------------------------------------
@@ -240,7 +276,7 @@ std::vector<int64_t> Keyed::marks_of(const std::vector<Anchor>& anchors, const s
                                      const int64_t* extra) const {
     std::vector<int64_t> marks(anchors.size()), shown;
     for (size_t i = 0; i < anchors.size(); ++i) {
-        if (frame_.every ? is_empty(anchors[i]) : frame_.gap && is_swallowed(anchors[i])) continue;
+        if (frame_.on_grid() ? is_empty(anchors[i]) : frame_.gap && is_swallowed(anchors[i])) continue;
         shown.clear();
         if (frame_.gap) shown.push_back(anchors[i].seq);
         if (frame_.shown)
@@ -254,7 +290,7 @@ std::vector<int64_t> Keyed::marks_of(const std::vector<Anchor>& anchors, const s
 // The same where nobody has asked for the results themselves.
 std::vector<int64_t> Keyed::marks_now(const std::vector<Anchor>& anchors) {
     if (!frame_.shown || anchors.empty()) return marks_of(anchors, {}, nullptr);
-    size_t windows = frame_.sizes.size(), rows = anchors.size();
+    size_t windows = frame_.windows.size(), rows = anchors.size();
     std::vector<int64_t> words(windows * rows * plan_->result_words());
     std::vector<uint8_t> there(windows * rows * plan_->parts());
     std::vector<RecordOutput> outs(windows);
@@ -271,7 +307,7 @@ std::vector<uint8_t> Keyed::changed(const Anchors& anchors, const std::vector<Re
                                     const int64_t* extra) {
     std::vector<int64_t> marks = marks_of(anchors.items, outs, extra);
     std::vector<uint8_t> change(marks.size(), fresh);
-    if (!frame_.every && !frame_.gap) compare_rows(anchors.items, marks, change.data());
+    if (!frame_.on_grid() && !frame_.gap) compare_rows(anchors.items, marks, change.data());
     for (size_t i = 0; i < anchors.marks.size(); ++i)
         if (marks[i] == anchors.marks[i])
             change[i] = same;

@@ -60,6 +60,10 @@ void Keyed::dump(std::string& bytes) {
         put_number(bytes, static_cast<uint32_t>(awaited_by(slot)));
         if (awaited_by(slot)) awaited_of(slot).each_leaf([&](auto* leaf) { put_leaf(awaited_nodes_, leaf); });
         if (frame_.gap) put_open_session(bytes, slot);
+        if (!frame_.has(Extent::unbounded)) continue;
+        put_number(bytes, static_cast<uint8_t>(has_before(slot)));
+        if (has_before(slot))
+            bytes.append(reinterpret_cast<const char*>(before_of(slot).words), before_words() * sizeof(int64_t));
     }
 }
 
@@ -84,7 +88,9 @@ class Keyed::Loading {
             if (!reader_.take(text_) || !is_key(text_, widths_)) return false;
             uint32_t slot = keyed_.slot_of(text_, hash_of(text_));
             if (keyed_.live_keys() == keys) return false;  // a key twice
-            if (!rows(slot) || !awaited(slot) || (keyed_.frame_.gap && !open_session(slot))) return false;
+            if (!rows(slot) || !awaited(slot) || (keyed_.frame_.gap && !open_session(slot)) || !before(slot))
+                return false;
+            keyed_.mend_breaks(slot);
         }
         return true;
     }
@@ -110,7 +116,7 @@ class Keyed::Loading {
             if (tree.size() && !keyed_.nodes_.less(tree.newest(), place)) return false;
             tree.append(place,
                         [&](auto* leaf, uint32_t at) { std::memcpy(keyed_.nodes_.row(leaf, at), row_.data(), size); });
-            keyed_.entered(slot, place.time);
+            keyed_.entered(slot, place);
         }
         return true;
     }
@@ -160,6 +166,24 @@ class Keyed::Loading {
         return true;
     }
 
+    // What has expired is the record of some rows, all of them before those that are held.
+    bool before(uint32_t slot) {
+        uint8_t some;
+        if (!keyed_.frame_.has(Extent::unbounded)) return true;
+        if (!reader_.take(&some, sizeof some) || some > 1) return false;
+        if (!some) return true;
+        Before found = keyed_.make_before(slot);
+        int64_t* words = found.words;
+        bool read = reader_.take(words, keyed_.before_words() * sizeof(int64_t));
+        RowTree tree = keyed_.tree_of(slot);
+        bool sound = read && keyed_.plan_->sound(found.record()) && found.record()[kRows] > 0 &&
+                     found.first() <= found.last() && (!tree.size() || found.last() <= tree.oldest().time);
+        if (!sound) return Plan::clear(found.record()), false;
+        ++keyed_.befores_;
+        keyed_.newest_ = keyed_.rows_ ? keyed_.newest_ : std::max(keyed_.newest_, found.last());
+        return true;
+    }
+
     Keyed& keyed_;
     Reader reader_;
     const std::vector<uint32_t>& widths_;
@@ -172,6 +196,7 @@ class Keyed::Loading {
 bool Keyed::load(std::string_view bytes, const std::vector<uint32_t>& widths, int64_t next, bool ids) {
     bool whole = Loading(*this, bytes, widths, next, ids).all();
     touches_.clear();
+    changes_.clear();
     return whole;
 }
 
@@ -192,11 +217,12 @@ void Keyed::held(std::vector<int64_t>& seqs, std::vector<int64_t>& times, std::v
 
 void Keyed::check() {
     uint64_t combines = algebra_.combines, repairs = algebra_.repairs;
-    size_t rows = 0, waiting = 0, live = 0, open = 0;
+    size_t rows = 0, waiting = 0, live = 0, open = 0, befores = 0;
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         KeyWindow& window = windows_[slot];
         live += window.live;
         rows += window.rows.size;
+        befores += has_before(slot);
         check_rows(slot);
         check_open(slot);
         open += open_.has(slot);
@@ -210,6 +236,7 @@ void Keyed::check() {
     require(open == open_.count(), "the open sessions are counted");
     require(rows == rows_, "the rows that are held are counted");
     require(waiting == awaited_, "the deletes that wait are counted");
+    require(befores == befores_, "the keys of which something has expired are counted");
     algebra_.combines = combines;
     algebra_.repairs = repairs;
 }
@@ -233,6 +260,7 @@ void Keyed::check_rows(uint32_t slot) {
         require(plan_->same(nodes_.summary(node, i), total.words(), largest), "a summary is that of what it covers");
         if (algebra_.gapped()) require(algebra_.gaps(node, i) == total.gaps, "a gap is that of what it covers");
     });
+    if (counts_) return check_counted(slot);
     if (window.rows.size && expiring_.started())
         require(expiring_.has(slot, tree.oldest().time), "the oldest row of a key is on the agenda");
 }

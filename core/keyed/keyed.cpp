@@ -43,7 +43,8 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
         nodes_.set_order(names_.get());
         awaited_nodes_.set_order(names_.get());
     }
-    for (int64_t size : frame_.sizes) largest_ = std::max(largest_, size);
+    counts_ = frame_.counts();
+    ranked_ = frame_.most_rows() && frame_.ends_inside && !frame_.on_grid();
     table_.resize(16);
     scratch_.resize(plan_->width());
 }
@@ -51,6 +52,7 @@ Keyed::Keyed(std::shared_ptr<const Plan> plan, Frame frame)
 Keyed::~Keyed() {
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) tree_of(slot).free_all();
     for (uint32_t slot = 0; slot < awaited_spines_.size(); ++slot) awaited_of(slot).free_all();
+    for (uint32_t slot = 0; slot < break_spines_.size(); ++slot) breaks_of(slot).free_all();
 }
 
 // --- keys ----------------------------------------------------------------------------------------------
@@ -128,12 +130,17 @@ std::vector<uint32_t> Keyed::keys_of(const std::vector<Anchor>& anchors, std::ve
     return slots;
 }
 
-// Are anchors of one key side by side, in order of time?
+// The order of anchors of a key: by time, and where windows begin and end among the rows of one time also by those.
+bool Keyed::precedes(const Anchor& a, const Anchor& b) const {
+    return ranked_ ? nodes_.less({a.time, a.tie}, {b.time, b.tie}) : a.time < b.time;
+}
+
+// Are anchors of one key side by side, in order?
 bool Keyed::is_ordered(const std::vector<Anchor>& anchors) {
     ++epoch_;
     for (size_t i = 0; i < anchors.size(); ++i) {
         if (i && anchors[i].slot == anchors[i - 1].slot) {
-            if (anchors[i].time < anchors[i - 1].time) return false;
+            if (precedes(anchors[i], anchors[i - 1])) return false;
             continue;
         }
         KeyWindow& window = windows_[anchors[i].slot];
@@ -150,7 +157,7 @@ std::vector<uint32_t> Keyed::by_key_and_time(const std::vector<Anchor>& anchors)
         return order;
     }
     group(anchors.size(), [&](size_t i) { return anchors[i].slot; }, order);
-    auto earlier = [&](uint32_t a, uint32_t b) { return anchors[a].time < anchors[b].time; };
+    auto earlier = [&](uint32_t a, uint32_t b) { return precedes(anchors[a], anchors[b]); };
     for (size_t first = 0; first < order.size();) {
         size_t last = first + 1;
         while (last < order.size() && anchors[order[last]].slot == anchors[order[first]].slot) ++last;
@@ -219,27 +226,29 @@ void Keyed::free_slot(uint32_t slot) {
     table_[hole] = 0;
     tree_of(slot).free_all();
     if (slot < awaited_spines_.size()) awaited_of(slot).free_all();
+    if (slot < break_spines_.size()) breaks_of(slot).free_all();
+    forget_before(slot);
     key_bytes_ -= string_bytes(windows_[slot].key);
     windows_[slot] = KeyWindow();
     open_.drop(slot);
-    for (Agenda* agenda : {&expiring_, &forgetting_, &showing_}) agenda->forget(slot);
+    for (Agenda* agenda : {&expiring_, &forgetting_, &showing_, &settling_}) agenda->forget(slot);
     free_.push_back(slot);
     ++generation_;
 }
 
 void Keyed::free_if_empty(uint32_t slot) {
-    const KeyWindow& window = windows_[slot];
-    if (window.live && !window.rows.size && !awaited_by(slot) && !open_.has(slot)) free_slot(slot);
+    if (windows_[slot].live && !stays(slot)) free_slot(slot);
 }
 
 size_t Keyed::live_bytes() const {
-    size_t agendas = expiring_.bytes() + forgetting_.bytes() + showing_.bytes();
+    size_t agendas = expiring_.bytes() + forgetting_.bytes() + showing_.bytes() + settling_.bytes();
     size_t slots = table_.capacity() + free_.capacity() + unsure_.capacity() + due_.capacity() + sizes_.capacity();
-    size_t spines = awaited_spines_.capacity() * sizeof(tree::SmallSpines);
+    size_t spines = (awaited_spines_.capacity() + break_spines_.capacity()) * sizeof(tree::SmallSpines);
     size_t keys = windows_.size() * sizeof(KeyWindow) + key_bytes_ + slots * sizeof(uint32_t) + spines;
-    size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity();
+    size_t words = scratch_.capacity() + merged_.capacity() + table_rows_.capacity() + before_.capacity();
     size_t work = words * sizeof(int64_t) + late_.capacity() * sizeof(Late) + spans_.capacity() * sizeof(RowSpan) +
-                  touches_.capacity() * sizeof(Touch) + gone_.capacity() * sizeof(Gone);
+                  touches_.capacity() * sizeof(Touch) + gone_.capacity() * sizeof(Gone) +
+                  changes_.capacity() * sizeof(RowPlace);
     return nodes_.bytes() + awaited_nodes_.bytes() + names_->bytes() + open_.bytes() + keys + agendas + work;
 }
 

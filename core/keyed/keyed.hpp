@@ -14,6 +14,7 @@
 
 #include "keyed/agenda.hpp"
 #include "keyed/arrow_keys.hpp"
+#include "keyed/frame.hpp"
 #include "keyed/open_sessions.hpp"
 #include "keyed/rows.hpp"
 
@@ -22,6 +23,7 @@ namespace sash {
 // An event, or a boundary, for which there are results.
 struct Anchor {
     uint32_t slot;
+    bool is_row;  // not a boundary, or a question
     int64_t time, tie, seq;
 };
 
@@ -55,33 +57,6 @@ struct OneRow {
     int64_t identity;
 };
 
-// The windows of an engine, and how it reads its rows.
-struct Frame {
-    std::vector<int64_t> sizes;
-    bool closed_left = false, remembers = false;
-    bool named = false;                      // ids are bytes
-    int64_t every = 0, offset = 0;           // boundaries; none: results are for the rows
-    int64_t pane = 0, pane_offset = 0;       // what times are rounded down to; none: they are as they are
-    bool merged = false;                     // all rows of a pane are one record
-    int64_t gap = 0;                         // of sessions, which results are for; none: there are no sessions
-    bool rounded = false;                    // monoids see rounded times too
-    bool identified = false;                 // rows carry a hash of what deletes compare besides the inputs
-    bool shown = true;                       // are the aggregates' results seen by anybody?
-    uint32_t leaf_capacity = 0, fanout = 0;  // of the trees; 0: what suits the rows
-};
-
-inline int64_t later(int64_t time, int64_t size) {
-    int64_t sum;
-    return __builtin_add_overflow(time, size, &sum) ? INT64_MAX : sum;
-}
-
-// How far a time is past the last point of a grid; the offset is from 0 to below the step.
-inline int64_t past_on(int64_t time, int64_t step, int64_t offset) {
-    int64_t past = time % step - offset;
-    if (past < 0) past += step;
-    return past < 0 ? past + step : past;
-}
-
 class Keyed {
    public:
     Keyed(std::shared_ptr<const Plan> plan, Frame frame);
@@ -111,8 +86,16 @@ class Keyed {
     // Takes records of panes instead, as `panes` returned them, side by side.
     void join(const KeyBatch& batch, const int64_t* times, const int64_t* records, const uint8_t* late,
               uint8_t* status);
-    // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither.
+    // Drops rows at or before a time, deletes that wait for rows before `horizon`, and keys with neither. Windows that
+    // count keep the last rows before the horizon, or their aggregate (keyed/retention.cpp).
     void expire(int64_t bound, int64_t horizon);
+    // What has expired of each key, where a window is unbounded, its times and record in `words`; and back.
+    Anchors expired(std::vector<int64_t>& words) const;
+    bool load_expired(const KeyBatch& batch, const int64_t* words);
+    size_t expired_words() const { return before_words(); }
+    // Drops all rows at or before a time, as if they had never come; costs O(keys).
+    void drop(int64_t bound);
+    const Frame& frame() const { return frame_; }
     Names& names() { return *names_; }
     bool identified() const { return frame_.identified; }
 
@@ -138,12 +121,14 @@ class Keyed {
 
     // --- anchors (keyed/anchors.cpp) --------------------------------------------------------------------
 
-    // The rows of a batch that were inserted, in its order.
-    Anchors arrived(const KeyBatch& batch, const int64_t* times, const uint8_t* status) const;
+    // The rows of a batch that were inserted, in its order; `ids` null: there are none.
+    Anchors arrived(const KeyBatch& batch, const int64_t* times, const int64_t* ids, const uint8_t* status) const;
     Anchors between(int64_t from, int64_t to);  // rows with from <= time <= to, by time and arrival
     Anchors touched(int64_t from);              // rows from a time on that may have changed since the last call
-    // Whatever lies up to `reach` behind these anchors may have changed, by what another engine was told.
-    void touch(const std::vector<Anchor>& anchors, int64_t reach);
+    // Whatever lies from these anchors up to a time each may have changed, by what another engine was told.
+    void touch(const std::vector<Anchor>& anchors, const int64_t* until);
+    // The last times of anchors that may see the rows of a batch, or may have seen them before it.
+    std::vector<int64_t> seen_until(const KeyBatch& batch, const int64_t* times) const;
     // Rows that were deleted after they had been shown. Without ids, one of those that had the same key and time, and
     // none where such a row remains: it is among the touched ones, as if it had changed.
     std::vector<int64_t> gone();
@@ -219,8 +204,8 @@ class Keyed {
     uint8_t apply_one(uint32_t slot, const OneRow& row, const Column& inputs);
     // Takes back a row that has just been inserted, if it was, and its key where it has no other.
     void take_back(uint32_t slot, const OneRow& row);
-    // Results of a key at a time, one RecordOutput of one row for each window size; kNoSlot: those of a key without rows.
-    void answer_one(uint32_t slot, int64_t time, std::vector<RecordOutput>& outs);
+    // Results of one anchor, one RecordOutput of one row for each window; kNoSlot: those of a key without rows.
+    void answer_one(const Anchor& anchor, std::vector<RecordOutput>& outs);
 
     // How many rows or anchors of the current work are done; another thread may look.
     size_t progress() const { return progress_->load(std::memory_order_relaxed); }
@@ -235,9 +220,9 @@ class Keyed {
         bool live = false;
     };
     static_assert(sizeof(KeyWindow) == 64);
-    struct Touch {  // rows of a key whose results may have changed: with time <= their time <= until
+    struct Touch {  // rows of a key whose results may have changed: with time <= their time <= until, and some after
         uint32_t slot;
-        int64_t time, until;
+        int64_t time, until, tie;
     };
     struct Gone {
         uint32_t slot;
@@ -252,9 +237,20 @@ class Keyed {
     struct LateRows;
     class LateScratch;
     struct RowSpan {
-        size_t from, to;             // ranks of rows
-        const tree::WordLeaf* leaf;  // where the first of them is
+        size_t from, to;       // ranks of rows
+        tree::WordLeaf* leaf;  // where the first of them is
         uint32_t at;
+        bool before;  // has it what expired too?
+    };
+    // Where a window stops: before a place, or with the row that is there; or behind all rows.
+    struct Stop {
+        RowPlace place;
+        bool with, all;
+    };
+    // The rows that a window which counts has, as far as gaps and its size tell.
+    struct Counted {
+        size_t from;
+        bool before;
     };
     static constexpr int64_t kOtherMark = 2;  // which no hash is
 
@@ -297,8 +293,12 @@ class Keyed {
     RowTree tree_of(uint32_t slot) { return RowTree(nodes_, windows_[slot].rows, algebra_); }
     RowTree tree_of(uint32_t slot) const { return const_cast<Keyed*>(this)->tree_of(slot); }
     RowSummaries summaries_of(uint32_t slot) { return RowSummaries(nodes_, windows_[slot].rows, algebra_); }
-    RowTree awaited_of(uint32_t slot);  // of places alone
+    RowTree awaited_of(uint32_t slot) { return places_of(slot, awaited_spines_); }
+    RowTree breaks_of(uint32_t slot) { return places_of(slot, break_spines_); }
+    RowTree places_of(uint32_t slot, std::vector<tree::SmallSpines>& spines);  // trees of places alone
     size_t awaited_by(uint32_t slot) const { return slot < awaited_spines_.size() ? awaited_spines_[slot].size : 0; }
+    size_t breaks_in(uint32_t slot) const { return slot < break_spines_.size() ? break_spines_[slot].size : 0; }
+    bool add_place(RowTree tree, RowPlace place);  // false: it is there already
     const int64_t* row_at(const RowCursor& cursor) const { return nodes_.row(cursor.leaf(), cursor.position()); }
 
     // proof, plain data
@@ -313,7 +313,7 @@ class Keyed {
     void insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bool ids);
     void insert_in_pane(uint32_t slot, int64_t time, const Column& inputs, size_t row);
     void fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const;
-    void entered(uint32_t slot, int64_t time, bool may_be_oldest = true);
+    void entered(uint32_t slot, RowPlace place, bool may_be_oldest = true);
     uint8_t remove(uint32_t slot, RowPlace place, const Column& inputs, size_t row, bool ids);
     bool find_same(RowTree& tree, RowPlace& place, const Column& inputs, size_t row);
     bool awaits(uint32_t slot, RowPlace place);
@@ -349,12 +349,48 @@ class Keyed {
     void put_open(uint32_t slot, int64_t start, int64_t last, const int64_t* record);
     void check_open(uint32_t slot);
     void put_open_session(std::string& bytes, uint32_t slot) const;
-    bool holds_any() const { return rows_ || awaited_ || open_.count(); }
+
+    // what windows that count keep (keyed/retention.cpp)
+    struct Before {  // what has expired of a key, in its words of `before_`
+        int64_t* words;
+        int64_t& first() const { return words[0]; }  // times
+        int64_t& last() const { return words[1]; }
+        int64_t* record() const { return words + 2; }
+    };
+    size_t before_words() const { return plan_->words() + 2; }
+    Before before_of(uint32_t slot) { return {before_.data() + slot * before_words()}; }
+    Before before_of(uint32_t slot) const { return const_cast<Keyed*>(this)->before_of(slot); }
+    bool has_before(uint32_t slot) const {
+        return (slot + size_t{1}) * before_words() <= before_.size() && before_of(slot).record()[kRows];
+    }
+    Before make_before(uint32_t slot);
+    void forget_before(uint32_t slot) {
+        if (has_before(slot)) Plan::clear(before_of(slot).record()), --befores_;
+    }
+    void expire_rows(int64_t bound);
+    void expire_counted(int64_t bound, int64_t horizon);
+    void settle(uint32_t slot, int64_t bound, int64_t horizon);
+    size_t needless(uint32_t slot, int64_t horizon, size_t late);
+    void evict(uint32_t slot, size_t count);
+    void fold_before(uint32_t slot, size_t count);
+    void mend_breaks(uint32_t slot);
+    void mend_break(uint32_t slot, RowCursor& cursor);
+    bool last_break(uint32_t slot, RowPlace upto, RowPlace& found);
+    bool holds_any() const { return rows_ || awaited_ || befores_ || open_.count(); }
+    bool stays(uint32_t slot) const {
+        return windows_[slot].rows.size || awaited_by(slot) || has_before(slot) || open_.has(slot);
+    }
+    void check_counted(uint32_t slot);
 
     // anchors
     Anchor anchor_of(uint32_t slot, const int64_t* row) const;
-    bool next_boundary(int64_t time, int64_t& boundary) const;  // the first after a time; false: there is none
     bool is_empty(const Anchor& boundary) const;
+    int64_t counted_until(const Touch& touch) const;
+    // Behind all rows of a time, where nobody knows which one it is.
+    static Touch after(uint32_t slot, int64_t time) { return {slot, later(time, 1), 0, kFirstTie}; }
+    template <class Visit>
+    bool each_boundary(uint32_t slot, int64_t from, int64_t to, int64_t& due, Visit&& visit) const;
+    void add_counted(const std::vector<Touch>& touches, int64_t until, std::vector<Anchor>& anchors) const;
     std::vector<int64_t> marks_now(const std::vector<Anchor>& anchors);
     void compare_rows(const std::vector<Anchor>& anchors, const std::vector<int64_t>& marks, uint8_t* change);
     Anchors current(std::vector<Anchor> items) const { return {std::move(items), {}, generation_, nullptr}; }
@@ -378,7 +414,13 @@ class Keyed {
     size_t cost_of(size_t rows) const;
     void answer_pass(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                      RecordOutput& out);
-    void fold_window(uint32_t slot, int64_t time, size_t window, int64_t* record);
+    void answer_running(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
+                        RecordOutput& out);
+    void fold_window(const Anchor& anchor, size_t window, int64_t* record);
+    void start_record(int64_t* record, uint32_t slot, bool before) const;
+    Counted counted(const Anchor& anchor, const Extent& window, size_t to);
+    RowSpan span_of(const Anchor& anchor, size_t window);
+    bool precedes(const Anchor& a, const Anchor& b) const;
     bool fold_span(const RowSpan& span, int64_t* record);
     // Where the record of an anchor is made: with the others that are lowered together, or aside where results need times.
     int64_t* room_for(size_t at, RecordOutput& out) {
@@ -386,11 +428,15 @@ class Keyed {
         merged_.resize(plan_->words());
         return merged_.data();
     }
-    void put(int64_t* record, int64_t time, size_t window, uint32_t place, RecordOutput& out) {
-        if (plan_->timed()) plan_->store(record, {edge_of(time, window), time}, out, place);
+    void put(int64_t* record, const Anchor& anchor, size_t window, uint32_t place, RecordOutput& out) {
+        if (plan_->timed()) put_timed(record, anchor, window, place, out);
     }
-    std::vector<size_t> gather_spans(uint32_t slot, const Anchor* anchors, const uint32_t* order, size_t count,
-                                     size_t widest, Spans& spans);
+    void put_timed(int64_t* record, const Anchor& anchor, size_t window, uint32_t place, RecordOutput& out);
+    void prepare(std::vector<RecordOutput>& outs) const {
+        for (RecordOutput& out : outs) out.min_rows = frame_.min_rows;
+    }
+    std::vector<size_t> gather_spans(uint32_t slot, const std::vector<size_t>& from, const std::vector<size_t>& to,
+                                     Spans& spans);
     bool is_common(const Column& inputs) const;
     // Times of one key in order: those of rows or questions, which may lie elsewhere.
     struct Instants {
@@ -405,21 +451,23 @@ class Keyed {
                    std::vector<RecordOutput>& outs);
     void roll_questions(KeyBatch& batch, const int64_t* times, bool common, const Column& inputs,
                         const std::vector<Anchor>& questions, std::vector<RecordOutput>& outs);
-    void roll_key(const Instants& rows, const Instants& anchors, bool common, const Column& inputs,
+    void roll_key(const Instants& rows, const Instants& anchors, bool are_rows, bool common, const Column& inputs,
                   std::vector<RecordOutput>& outs);
+    void find_frames(const Instants& rows, const Instants& anchors, bool are_rows, const Extent& window,
+                     std::vector<uint32_t>& from, std::vector<uint32_t>& to);
+    void find_counted(const Instants& rows, const Instants& anchors, const Extent& window, std::vector<uint32_t>& from,
+                      const std::vector<uint32_t>& to) const;
     void roll_columns(const Instants& rows, const Instants& anchors, const Frames& frames, const Column& inputs,
                       RecordOutput& out) const;
     void fill_table(const Instants& rows, const Column& inputs);
-    void roll_records(const Instants& anchors, const Frames& frames, size_t window, RecordOutput& out);
+    void roll_records(const Instants& rows, const Instants& anchors, const Frames& frames, size_t window,
+                      RecordOutput& out);
     uint32_t nobody();  // a slot that no key has
-    int64_t edge_of(int64_t time, size_t window) const;
-    RowPlace first_in(int64_t time, size_t window) const;  // where its window starts
-    bool stop_of(int64_t time, RowPlace& stop) const;      // where it stops; false: at the end of all rows
+    Stop stop_of(const Anchor& anchor, const Extent& window) const;
 
     std::shared_ptr<const Plan> plan_;
     Frame frame_;
     RowShape shape_;
-    int64_t largest_ = 0;
     std::unique_ptr<Names> names_;
     RowNodes nodes_, awaited_nodes_;
     RowAlgebra algebra_, awaited_algebra_;
@@ -428,7 +476,13 @@ class Keyed {
     std::vector<KeyWindow> windows_;
     OpenSessions open_;                              // what is folded of sessions
     std::vector<tree::SmallSpines> awaited_spines_;  // deletes that came before their rows, by slot, as far as needed
-    std::vector<uint32_t> table_;                    // of slots + 1, by the hash of their keys
+    std::vector<tree::SmallSpines> break_spines_;    // rows that come more than `idle` after those before them, by slot
+    std::vector<int64_t> before_;                    // what has expired, where a window is unbounded, by slot
+    size_t befores_ = 0;
+    std::vector<RowPlace> changes_;  // of one key, where gaps may have changed
+    bool counts_ = false, ranked_ = false;
+    int64_t settled_ = INT64_MIN;  // the last horizon, where windows count
+    std::vector<uint32_t> table_;  // of slots + 1, by the hash of their keys
     std::vector<uint32_t> free_;
     std::vector<uint32_t> unsure_;  // keys that may have neither rows nor deletes
     std::vector<uint32_t> due_;     // keys that were taken from an agenda
@@ -438,6 +492,7 @@ class Keyed {
     size_t key_bytes_ = 0;  // of keys that are too long to stand in their strings
     int64_t newest_ = INT64_MIN;
     Agenda expiring_, forgetting_, showing_;  // rows, awaited deletes, anchors
+    Agenda settling_;                         // rows that windows count, by the horizon
 
     std::vector<uint32_t> sizes_;  // of groups
     std::vector<Late> late_;       // rows of one key that are not appended

@@ -21,24 +21,24 @@ void Keyed::take_back(uint32_t slot, const OneRow& row) {
     RowTree::Path path;
     if (tree.size()) path = tree.search({placed(row.time), row.id ? *row.id : row.seq});
     if (path.found && RowShape::seq_of(nodes_.row(path.leaf, path.position)) == row.seq) {
+        if (frame_.idle) changes_.push_back({row.time, row.id ? *row.id : row.seq});
         tree.evict_at(path);
         --rows_;
+        mend_breaks(slot);
     }
     unsure_.erase(std::remove(unsure_.begin(), unsure_.end(), slot), unsure_.end());
     free_if_empty(slot);
 }
 
-void Keyed::answer_one(uint32_t slot, int64_t time, std::vector<RecordOutput>& outs) {
-    const Anchor anchor{slot, time, 0, 0};
+void Keyed::answer_one(const Anchor& anchor, std::vector<RecordOutput>& outs) {
     const uint32_t first = 0;
-    if (slot != kNoSlot) {
+    prepare(outs);
+    if (anchor.slot != kNoSlot) {
         answer_key(&anchor, &first, 0, 1, outs);
     } else {
-        for (size_t w = 0; w < outs.size(); ++w) {
-            int64_t* record = room_for(0, outs[w]);
-            Plan::clear(record);
-            put(record, time, w, 0, outs[w]);
-        }
+        Anchor nowhere = anchor;
+        nowhere.slot = nobody();
+        answer_key(&nowhere, &first, 0, 1, outs);
     }
     for (RecordOutput& out : outs) out.flush();
 }

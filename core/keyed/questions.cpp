@@ -22,7 +22,7 @@ Anchors Keyed::asked(const KeyColumns* keys, const int64_t* times, size_t count)
         key.clear();
         if (keys) keys->append(key, i);
         uint32_t slot = find_slot(key);
-        anchors.push_back({slot == kNoSlot ? none : slot, times[i], 0, 0});
+        anchors.push_back({slot == kNoSlot ? none : slot, false, times[i], 0, 0});
     }
     return current(std::move(anchors));
 }

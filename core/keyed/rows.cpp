@@ -45,6 +45,7 @@ void Keyed::apply_key(uint32_t slot, const uint32_t* rows, size_t count, const i
     if (!late_.empty()) insert_late(slot, inputs, status, named);
     for (uint32_t row : deletes_) status[row] = remove(slot, {placed(times[row]), 0}, inputs, row, false);
     deletes_.clear();
+    if (!changes_.empty()) mend_breaks(slot);
 }
 
 void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t row) const {
@@ -55,14 +56,19 @@ void Keyed::fill(int64_t* words, RowPlace place, const Column& inputs, uint32_t 
 }
 
 // What follows from a row that has come in, which may be the oldest of its key.
-void Keyed::entered(uint32_t slot, int64_t time, bool may_be_oldest) {
+void Keyed::entered(uint32_t slot, RowPlace place, bool may_be_oldest) {
+    int64_t time = place.time;
     newest_ = holds_any() ? std::max(newest_, time) : time;
     ++rows_;
-    if (frame_.remembers) touches_.push_back({slot, time, later(time, largest_)});
-    if (may_be_oldest) expiring_.lower(slot, time);
+    if (frame_.remembers) touches_.push_back({slot, time, frame_.seen_until(time), place.tie});
+    if (frame_.idle) changes_.push_back(place);
+    if (counts_)
+        settling_.lower(slot, time);
+    else if (may_be_oldest)
+        expiring_.lower(slot, time);
     int64_t due = later(time, frame_.gap);
     if (!showing_.started() || showing_.has(slot, due)) return;
-    if (!frame_.every || next_boundary(time, due)) showing_.lower(slot, due);
+    if (!frame_.on_grid() || frame_.next_boundary(time, due)) showing_.lower(slot, due);
 }
 
 // A row behind all others of its key is appended. Another waits for the rest of its batch, where `may_wait`.
@@ -72,7 +78,7 @@ uint8_t Keyed::insert(uint32_t slot, RowPlace place, const Column& inputs, uint3
     tree.start_if_empty();
     if (!tree.size() || nodes_.less(tree.newest(), place)) {
         tree.append(place, [&](auto* leaf, uint32_t i) { fill(nodes_.row(leaf, i), place, inputs, row); });
-        entered(slot, place.time, tree.size() == 1);
+        entered(slot, place, tree.size() == 1);
         return inserted;
     }
     if (may_wait) {
@@ -82,7 +88,7 @@ uint8_t Keyed::insert(uint32_t slot, RowPlace place, const Column& inputs, uint3
     RowTree::Path path = tree.search(place);
     if (path.found) return repeated;
     insert_one(tree, path, {place, row}, inputs);
-    entered(slot, place.time);
+    entered(slot, place);
     return inserted;
 }
 
@@ -121,7 +127,7 @@ class Keyed::LateScratch {
         }
         words_.resize(words_.size() + stride_);
         keyed_.fill(words_.data() + words_.size() - stride_, late.place, inputs_, late.row);
-        keyed_.entered(slot_, late.place.time);
+        keyed_.entered(slot_, late.place);
         return true;
     }
     void write(size_t from, size_t to, tree::WordLeaf* leaf) {
@@ -167,7 +173,7 @@ void Keyed::insert_late(uint32_t slot, const Column& inputs, uint8_t* status, bo
             continue;
         }
         insert_one(tree, path, late, inputs);
-        entered(slot, late.place.time);
+        entered(slot, late.place);
     }
     late_.clear();
 }
@@ -201,7 +207,7 @@ int64_t* Keyed::pane_at(uint32_t slot, int64_t time, bool& made) {
         tree.insert_at(path, place, write);
     }
     made = true;
-    entered(slot, place.time);
+    entered(slot, place);
     return row + shape_.inputs_at;
 }
 
@@ -246,33 +252,13 @@ void Keyed::panes(std::vector<uint32_t>& slots, std::vector<int64_t>& times, std
 
 // --- deletes -------------------------------------------------------------------------------------------
 
-RowTree Keyed::awaited_of(uint32_t slot) {
-    if (awaited_spines_.size() <= slot)
-        awaited_spines_.resize(std::max<size_t>(slot + 1, awaited_spines_.size() * 3 / 2));
-    return RowTree(awaited_nodes_, awaited_spines_[slot], awaited_algebra_);
-}
-
 bool Keyed::awaits(uint32_t slot, RowPlace place) {
     if (!awaited_by(slot)) return false;
     return awaited_of(slot).search(place).found;
 }
 
 bool Keyed::await(uint32_t slot, RowPlace place) {
-    RowTree tree = awaited_of(slot);
-    auto write = [&](auto* leaf, uint32_t i) -> const int64_t* {
-        int64_t* row = awaited_nodes_.row(leaf, i);
-        row[0] = place.time;
-        row[1] = place.tie;
-        return row;
-    };
-    tree.start_if_empty();
-    if (!tree.size() || awaited_nodes_.less(tree.newest(), place)) {
-        tree.append(place, write);
-    } else {
-        RowTree::Path path = tree.search(place);
-        if (path.found) return false;
-        tree.insert_at(path, place, write);
-    }
+    if (!add_place(awaited_of(slot), place)) return false;
     newest_ = holds_any() ? std::max(newest_, place.time) : place.time;
     ++awaited_;
     forgetting_.lower(slot, place.time);
@@ -319,7 +305,8 @@ void Keyed::erase(uint32_t slot, RowTree& tree, const RowTree::Path& path, bool 
     int64_t seq = RowShape::seq_of(held), time = held[RowShape::kTime];
     bool shown = frame_.remembers && held[RowShape::kMark];
     if (seq >= batch_seq_) batch_status_[seq - batch_seq_] = withdrawn;  // it came in this very batch
-    if (frame_.remembers) touches_.push_back({slot, time, later(time, largest_)});
+    if (frame_.remembers) touches_.push_back({slot, time, frame_.seen_until(time), held[RowShape::kTie]});
+    if (frame_.idle) changes_.push_back({time, held[RowShape::kTie]});
     if (shown) gone_.push_back({slot, time, seq, ids});
     tree.evict_at(path);
     --rows_;
@@ -342,41 +329,35 @@ void Keyed::show_again(RowTree& tree, int64_t time) {
 void Keyed::start_expiring() {
     if (expiring_.started()) return;
     expiring_.start();
-    forgetting_.start();
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         if (windows_[slot].rows.size) expiring_.lower(slot, tree_of(slot).oldest().time);
         if (open_.has(slot)) expiring_.lower(slot, later(open_.last(slot), frame_.gap));
-        if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
     }
 }
 
 void Keyed::expire(int64_t bound, int64_t horizon) {
-    start_expiring();
-    bool all_deletes = bound == INT64_MAX && horizon == INT64_MAX;
-    if (bound == INT64_MAX) {  // the end of the stream: all rows go, those too that no agenda has
-        for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
-            tree_of(slot).free_all();
-            open_.drop(slot);
-            if (all_deletes && awaited_by(slot)) awaited_of(slot).free_all();
-            if (windows_[slot].live) unsure_.push_back(slot);
-        }
-        rows_ = 0;
-        if (all_deletes) awaited_ = 0;
+    if (!forgetting_.started()) {
+        forgetting_.start();
+        for (uint32_t slot = 0; slot < windows_.size(); ++slot)
+            if (awaited_by(slot)) forgetting_.lower(slot, awaited_of(slot).oldest().time);
     }
+    if (bound == INT64_MAX)
+        drop(bound);  // the end of the stream: all rows go, those too that no agenda has
+    else if (counts_)
+        expire_counted(bound, horizon);
+    else if (frame_.gap)
+        start_expiring(), expire_sessions(bound, true);
+    else
+        expire_rows(bound);
     uint32_t slot;
-    if (frame_.gap && bound < INT64_MAX) expire_sessions(bound, true);
     due_.clear();
-    while (bound < INT64_MAX && expiring_.take(bound, slot)) due_.push_back(slot);
-    for (size_t i = 0; i < due_.size(); ++i) {
-        prefetch(i, due_.size(), [&](size_t k) { return due_[k]; }, first_row);
-        RowTree tree = tree_of(due_[i]);
-        rows_ -= tree.evict_until({bound + 1, kFirstTie}, false);
-        if (tree.size()) expiring_.lower(due_[i], tree.oldest().time);
-        tree.shrink_leaf();
-        free_if_empty(due_[i]);
+    if (bound == INT64_MAX && horizon == INT64_MAX) {  // deletes too, among them those at the last instant
+        for (uint32_t due = 0; due < windows_.size(); ++due)
+            if (awaited_by(due)) awaited_of(due).free_all(), unsure_.push_back(due);
+        awaited_ = 0;
+    } else {
+        while (horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) due_.push_back(slot);
     }
-    due_.clear();
-    while (!all_deletes && horizon > INT64_MIN && forgetting_.take(horizon - 1, slot)) due_.push_back(slot);
     for (uint32_t due : due_) {
         RowTree tree = awaited_of(due);
         awaited_ -= tree.evict_until({horizon, kFirstTie}, false);
@@ -389,6 +370,21 @@ void Keyed::expire(int64_t bound, int64_t horizon) {
     if (frame_.named && names_->size() > 2 * (rows_ + awaited_) + 1024) forget_names();
 }
 
+void Keyed::expire_rows(int64_t bound) {
+    start_expiring();
+    uint32_t slot;
+    due_.clear();
+    while (expiring_.take(bound, slot)) due_.push_back(slot);
+    for (size_t i = 0; i < due_.size(); ++i) {
+        prefetch(i, due_.size(), [&](size_t k) { return due_[k]; }, first_row);
+        RowTree tree = tree_of(due_[i]);
+        rows_ -= tree.evict_until({bound + 1, kFirstTie}, false);
+        if (tree.size()) expiring_.lower(due_[i], tree.oldest().time);
+        tree.shrink_leaf();
+        free_if_empty(due_[i]);
+    }
+}
+
 // Ids of rows that have left go too: those that are in use get new numbers. Places that part nodes outlive their rows.
 void Keyed::forget_names() {
     auto kept = std::make_unique<Names>();
@@ -396,6 +392,7 @@ void Keyed::forget_names() {
     for (uint32_t slot = 0; slot < windows_.size(); ++slot) {
         tree_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
         if (awaited_by(slot)) awaited_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
+        if (breaks_in(slot)) breaks_of(slot).each_place([&](RowPlace& place) { rename(place.tie); });
     }
     names_ = std::move(kept);
     nodes_.set_order(names_.get());

@@ -67,6 +67,7 @@ bool Keyed::roll(KeyBatch& batch, const int64_t* times, const Column& inputs, co
     bool common = is_common(inputs);
     if (!common && !fits(batch)) return false;
     *progress_ = 0;
+    prepare(outs);
     if (questions)
         roll_questions(batch, times, common, inputs, questions->items, outs);
     else
@@ -86,7 +87,7 @@ void Keyed::roll_rows(KeyBatch& batch, const int64_t* times, bool common, const 
         bool sorted = sort_by_time(order, last - first, times);
         bool whole = sorted && last - first == batch.order.size();  // one key: rows lie as they are
         Instants rows{times, whole ? nullptr : order, last - first};
-        roll_key(rows, rows, common, inputs, outs);
+        roll_key(rows, rows, true, common, inputs, outs);
     }
 }
 
@@ -110,29 +111,65 @@ void Keyed::roll_questions(KeyBatch& batch, const int64_t* times, bool common, c
         uint32_t* rows = batch.order.data() + held[slot].first;
         size_t count = held[slot].last - held[slot].first;
         sort_by_time(rows, count, times);
-        roll_key({times, rows, count}, {instants.data(), order.data() + first, last - first}, common, inputs, outs);
+        roll_key({times, rows, count}, {instants.data(), order.data() + first, last - first}, false, common, inputs,
+                 outs);
     }
 }
 
-void Keyed::roll_key(const Instants& rows, const Instants& anchors, bool common, const Column& inputs,
+void Keyed::roll_key(const Instants& rows, const Instants& anchors, bool are_rows, bool common, const Column& inputs,
                      std::vector<RecordOutput>& outs) {
-    bool left = frame_.closed_left;
     std::vector<uint32_t> from(anchors.count), to(anchors.count);
-    for (size_t i = 0, edge = 0; i < anchors.count; to[i++] = static_cast<uint32_t>(edge))
-        while (edge < rows.count && (left ? rows[edge] < anchors[i] : rows[edge] <= anchors[i])) ++edge;
     if (!common) fill_table(rows, inputs);
-    for (size_t w = 0; w < frame_.sizes.size(); ++w) {
-        for (size_t i = 0, edge = 0; i < anchors.count; from[i++] = static_cast<uint32_t>(edge)) {
-            int64_t start;
-            if (__builtin_sub_overflow(anchors[i], frame_.sizes[w], &start)) continue;  // nothing is older
-            while (edge < rows.count && (left ? rows[edge] < start : rows[edge] <= start)) ++edge;
-        }
+    for (size_t w = 0; w < frame_.windows.size(); ++w) {
+        find_frames(rows, anchors, are_rows, frame_.windows[w], from, to);
         Frames frames{from.data(), to.data(), anchors.count};
         if (common)
             roll_columns(rows, anchors, frames, inputs, outs[w]);
         else
-            roll_records(anchors, frames, w, outs[w]);
+            roll_records(rows, anchors, frames, w, outs[w]);
         progress_->fetch_add(anchors.count, std::memory_order_relaxed);
+    }
+}
+
+// The rows in each anchor's window. Those that lie on one side of all windows are never looked at again.
+void Keyed::find_frames(const Instants& rows, const Instants& anchors, bool are_rows, const Extent& window,
+                        std::vector<uint32_t>& from, std::vector<uint32_t>& to) {
+    auto count = static_cast<uint32_t>(rows.count);
+    uint32_t edge = 0;
+    for (size_t i = 0; i < anchors.count; to[i++] = edge) {
+        int64_t stop;
+        if (are_rows && ranked_ && window.kind == Extent::rows)
+            edge = static_cast<uint32_t>(i) + 1;
+        else if (!frame_.stop_time(anchors[i], window, stop))
+            edge = count;
+        else
+            while (edge < count && rows[edge] < stop) ++edge;
+    }
+    if (window.counts()) return find_counted(rows, anchors, window, from, to);
+    edge = 0;
+    auto seek = [&](size_t i, int64_t first) {
+        while (edge < count && rows[edge] < first) ++edge;
+        from[i] = edge;
+    };
+    if (window.kind == Extent::period) {
+        PeriodCursor periods(*window.calendar);
+        for (size_t i = 0; i < anchors.count; ++i) seek(i, periods.start_of(anchors[i]));
+    } else {
+        for (size_t i = 0; i < anchors.count; ++i) seek(i, frame_.first_time(anchors[i], window));
+    }
+}
+
+// The same for windows that count rows, back to the last gap before them.
+void Keyed::find_counted(const Instants& rows, const Instants& anchors, const Extent& window,
+                         std::vector<uint32_t>& from, const std::vector<uint32_t>& to) const {
+    int64_t most = window.kind == Extent::rows ? window.size : INT64_MAX;
+    uint32_t done = 1, start = 0;
+    for (size_t i = 0; i < anchors.count; ++i) {
+        from[i] = to[i] > most ? to[i] - static_cast<uint32_t>(most) : 0;
+        if (!frame_.idle || !to[i]) continue;
+        for (; done < to[i]; ++done)
+            if (apart(rows[done - 1], rows[done], frame_.idle)) start = done;
+        from[i] = apart(rows[to[i] - 1], anchors[i], frame_.idle) ? to[i] : std::max(from[i], start);
     }
 }
 
@@ -154,6 +191,8 @@ void Keyed::roll_columns(const Instants& rows, const Instants& anchors, const Fr
         }
         at += op.outputs;
     }
+    for (size_t i = 0; frame_.min_rows && i < frames.count; ++i)
+        if (frames.to[i] - frames.from[i] < frame_.min_rows) out.clear_row(*plan_, anchors.place(i));
 }
 
 // The rows of a key in order, as a tree would hold them.
@@ -164,19 +203,30 @@ void Keyed::fill_table(const Instants& rows, const Column& inputs) {
         fill(table_rows_.data() + i * shape_.stride, {rows[i], rows.place(i)}, inputs, rows.place(i));
 }
 
-void Keyed::roll_records(const Instants& anchors, const Frames& frames, size_t window, RecordOutput& out) {
+void Keyed::roll_records(const Instants& rows, const Instants& anchors, const Frames& frames, size_t window,
+                         RecordOutput& out) {
     struct Emit {
         Keyed& keyed;
-        const Instants& anchors;
-        size_t window;
+        const Instants &rows, &anchors;
+        const Frames& frames;
+        const Extent& window;
         RecordOutput& out;
         int64_t* room(size_t k) { return keyed.room_for(k, out); }
-        void put(size_t k, int64_t* record) { keyed.put(record, anchors[k], window, anchors.place(k), out); }
-    } emit{*this, anchors, window, out};
+        void put(size_t k, int64_t* record) {
+            if (!keyed.plan_->timed()) return;
+            int64_t time = anchors[k], start = time;
+            if (!window.counts())
+                start = keyed.frame_.edge_before(time, window);
+            else if (frames.from[k] < frames.to[k])
+                start = rows[frames.from[k]];
+            keyed.plan_->store(record, {start, Frame::edge_after(time, window)}, out, anchors.place(k));
+            if (record[kRows] < out.min_rows) out.clear_row(*keyed.plan_, anchors.place(k));
+        }
+    } emit{*this, rows, anchors, frames, frame_.windows[window], out};
     out.flush();  // of the key before, whose order was another
     out.places = anchors.places;
-    TableRows rows(table_rows_.data(), shape_.stride);
-    RecordStates<TableRows, Emit> states(*plan_, shape_, algebra_, rows, emit);
+    TableRows table(table_rows_.data(), shape_.stride);
+    RecordStates<TableRows, Emit> states(*plan_, shape_, algebra_, table, emit);
     SlidingPass<RecordStates<TableRows, Emit>> pass(states);
     for (size_t k = 0; k < frames.count; ++k) pass.answer(k, frames.from[k], frames.to[k]);
     out.flush();

@@ -248,6 +248,13 @@ struct Any : BitOr {
 
 // --- with the time ---------------------------------------------------------------------------------
 
+// What is left of a weight after a time.
+double share_left(const Op& op, int64_t from, int64_t to) {
+    return std::exp2(-op.clock.between(from, to) / op.parameters[0]);
+}
+// What is not finite does not fade.
+double faded_sum(double sum, double share) { return sum - sum != 0 ? sum : sum * share; }
+
 // The sum as it stands at the newest time; older states fade until they are added to it.
 struct DecayedSum : Facts {
     static constexpr bool exact = false, timed = true;
@@ -255,10 +262,8 @@ struct DecayedSum : Facts {
         int64_t time;
         double sum;
     };
-    // What is not finite does not fade.
     static double faded(const Op& op, const State& s, int64_t to) {
-        if (s.sum - s.sum != 0) return s.sum;
-        return s.sum * std::exp2(-op.clock.between(s.time, to) / op.parameters[0]);
+        return faded_sum(s.sum, share_left(op, s.time, to));
     }
     static State of(const Op&, int64_t x, int64_t, int64_t t) { return {t, real(x)}; }
     static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
@@ -276,6 +281,34 @@ struct DecayedSum : Facts {
     static std::string outputs(const Op&) { return "f"; }
     static bool lower(const Op& op, const State& s, const Span& span, int64_t* out) {
         return *out = bits_of(faded(op, s, span.stop)), true;
+    }
+};
+
+// The sum and the weights as they stand at the newest time, where the newest value weighs 1: nothing is divided by 0.
+struct DecayedMean : Facts {
+    static constexpr bool exact = false, timed = true;
+    struct State {
+        int64_t time;
+        double sum, weight;
+    };
+    static State of(const Op&, int64_t x, int64_t, int64_t t) { return {t, real(x), 1.0}; }
+    static void add(const Op& op, State& s, int64_t x, int64_t y, int64_t t) { join(op, s, of(op, x, y, t)); }
+    static void join(const Op& op, State& s, const State& o) {
+        if (s.time == o.time)
+            s = {s.time, s.sum + o.sum, s.weight + o.weight};
+        else
+            s = op.clock.before(s.time, o.time) ? later(op, s, o) : later(op, o, s);
+    }
+    static State later(const Op& op, const State& older, const State& newer) {
+        double share = share_left(op, older.time, newer.time);
+        return {newer.time, faded_sum(older.sum, share) + newer.sum, older.weight * share + newer.weight};
+    }
+    static bool same(const Op&, const State& a, const State& b, double tolerance) {
+        return a.time == b.time && near(a.sum, b.sum, tolerance) && near(a.weight, b.weight, tolerance);
+    }
+    static std::string outputs(const Op&) { return "f"; }
+    static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
+        return *out = bits_of(s.sum / s.weight), true;
     }
 };
 
@@ -369,6 +402,7 @@ const std::vector<OpTable>& number_ops() {
         table_of<All>("all", "i"),
         table_of<Any>("any", "i"),
         table_of<DecayedSum>("decayed_sum", "f"),
+        table_of<DecayedMean>("decayed_mean", "f"),
         table_of<TimeWeightedMean>("time_weighted_mean", "f"),
         table_of<Affine>("affine", "ff"),
     };

@@ -400,9 +400,21 @@ void RecordOutput::start(const Plan& plan, size_t row, uint32_t size) {
 }
 
 void RecordOutput::flush() {
-    if (count_ && !places) plan_->store({records_.data(), size_, count_}, *this, first_);
+    if (count_ && !places) store(*this, first_);
     if (count_ && places) scatter();
     count_ = 0;
+}
+
+void RecordOutput::store(RecordOutput& out, size_t row) const {
+    plan_->store({records_.data(), size_, count_}, out, row);
+    if (!min_rows) return;
+    for (size_t k = 0; k < count_; ++k)
+        if (records_[k * size_ + kRows] < min_rows) out.clear_row(*plan_, row + k);
+}
+
+void RecordOutput::clear_row(const Plan& plan, size_t at) {
+    for (size_t j = 0; j < plan.result_words(); ++j) words[j * rows + at] = 0;
+    for (size_t i = 0; i < plan.parts(); ++i) there[i * rows + at] = 0;
 }
 
 // Lowered side by side first, and then put where they belong.
@@ -413,7 +425,7 @@ void RecordOutput::scatter() {
     near.words = scratch_.data();
     near.there = scratch_there_.data();
     near.rows = count_;
-    plan_->store({records_.data(), size_, count_}, near, 0);
+    store(near, 0);
     for (size_t j = 0; j < plan_->result_words(); ++j)
         for (size_t k = 0; k < count_; ++k) words[j * rows + places[first_ + k]] = near.words[j * count_ + k];
     for (size_t i = 0; i < plan_->parts(); ++i)

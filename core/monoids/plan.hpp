@@ -17,6 +17,7 @@ class RecordOutput {
     uint8_t* there = nullptr;
     size_t rows = 0;
     const uint32_t* places = nullptr;  // where each row goes; null: where it is
+    int64_t min_rows = 0;              // records of fewer rows have no results
 
     int64_t* slot(const Plan& plan, size_t row, uint32_t size) {
         if (count_ == kMost || count_ == 0 || row != first_ + count_) start(plan, row, size);
@@ -24,10 +25,12 @@ class RecordOutput {
     }
     void flush();
     void row(const Plan& plan, size_t at, std::vector<int64_t>& into) const;  // all words of a row, and what is there
+    void clear_row(const Plan& plan, size_t at);                              // nothing is there
 
    private:
     void start(const Plan& plan, size_t row, uint32_t size);
     void scatter();
+    void store(RecordOutput& out, size_t row) const;
 
     static constexpr size_t kMost = 64;
     const Plan* plan_ = nullptr;

@@ -100,7 +100,6 @@ class OneEvent {
             input_kinds_.push_back(nb::cast<std::string>(input[1])[0]);
         }
         lateness_ = nb::cast<int64_t>(plan["lateness"]);
-        largest_ = nb::cast<int64_t>(plan["largest"]);
         left_ = nb::cast<bool>(plan["left"]);
         shows_late_ = nb::cast<bool>(plan["shows_late"]);
         strict_ = nb::cast<bool>(plan["strict"]);
@@ -151,7 +150,7 @@ class OneEvent {
         uint8_t status = keyed_.apply_one(slot, one, column);
         Ref shown = none();
         if (status == Keyed::inserted) {
-            keyed_.answer_one(slot, one.time, outs_);
+            keyed_.answer_one({slot, true, one.time, one.id ? *one.id : one.seq, one.seq}, outs_);
             Failures failures;
             Ref failed;
             shown = shown_row(&failures, failed);
@@ -189,7 +188,7 @@ class OneEvent {
             if (!object || !read_value(types_[index(column)], object, values_[index(column)])) return not_here();
             append_key(types_[index(column)], values_[index(column)], key_);
         }
-        std::optional<int64_t> time, newest, dropped;
+        std::optional<int64_t> time, newest, dropped, settled;
         if (!at.is_none()) {
             Value value;
             if (!read_value(types_[index(time_)], at.ptr(), value) || value.null) return not_here();
@@ -201,8 +200,10 @@ class OneEvent {
         }
         int64_t earliest;
         if (!number_of(stream_, dropped_name, dropped) || !dropped) return not_here();
+        if (!number_of(stream_, settled_name, settled) || !settled) return not_here();
+        if (keyed_.frame().counts() && *time < *settled) return not_here();
         if (*dropped == INT64_MIN) return results(keyed_.find_slot(key_), *time);
-        if (__builtin_add_overflow(*dropped, largest_ + left_, &earliest) || *time < earliest) return not_here();
+        if (!keyed_.frame().first_after(*dropped, earliest) || *time < earliest) return not_here();
         return results(keyed_.find_slot(key_), *time);
     }
 
@@ -224,7 +225,7 @@ class OneEvent {
     // Where the stream is, and what the event does to it.
     struct Step {
         std::optional<int64_t> newest, horizon, watermark, last_watermark;
-        int64_t seq = 0, revision = 0, dropped = INT64_MIN;
+        int64_t seq = 0, revision = 0, dropped = INT64_MIN, settled = INT64_MIN;
         bool moves = false;  // does the horizon?
     };
 
@@ -377,12 +378,14 @@ class OneEvent {
     // --- where the stream is
 
     bool read_step(PyObject* watermark, Step& step) {
-        std::optional<int64_t> seq, revision, dropped;
+        std::optional<int64_t> seq, revision, dropped, settled;
         if (!number_of(position_, newest_name, step.newest) || !number_of(position_, seq_name, seq) ||
             !number_of(position_, revision_name, revision) || !number_of(horizon_, at_name, step.horizon) ||
-            !number_of(horizon_, watermark_name, step.last_watermark) || !number_of(stream_, dropped_name, dropped))
+            !number_of(horizon_, watermark_name, step.last_watermark) || !number_of(stream_, dropped_name, dropped) ||
+            !number_of(stream_, settled_name, settled))
             return false;
         step.dropped = *dropped;
+        step.settled = *settled;
         step.seq = *seq;
         step.revision = *revision;
         step.watermark = step.newest;
@@ -408,10 +411,10 @@ class OneEvent {
         if (step.watermark && (!step.last_watermark || *step.last_watermark < *step.watermark))
             set_number(horizon_, watermark_name, *step.watermark);
         if (!step.horizon) return;
-        int64_t bound;
-        if (__builtin_sub_overflow(*step.horizon, largest_ + left_, &bound)) bound = INT64_MIN;
+        int64_t bound = keyed_.frame().dropped_at(*step.horizon, *step.horizon);
         keyed_.expire(bound, *step.horizon);
         if (bound > step.dropped) set_number(stream_, dropped_name, bound);
+        if (*step.horizon > step.settled) set_number(stream_, settled_name, *step.horizon);
     }
     nb::object skip(const Step& step, bool timeless) {
         count(timeless ? bad_times_name : bad_ids_name, 1);
@@ -462,7 +465,7 @@ class OneEvent {
     }
 
     nb::object results(uint32_t slot, int64_t time) {
-        keyed_.answer_one(slot, time, outs_);
+        keyed_.answer_one({slot, false, time, 0, 0}, outs_);
         Ref all = Ref::checked(PyDict_New());
         for (size_t i = 0; i < shapes_.size(); ++i) {
             Failures failures;
@@ -526,7 +529,7 @@ class OneEvent {
     std::vector<int> keys_, compared_, inputs_;  // columns by their places
     int time_ = kNone, id_ = kNone, retract_ = kNone;
     std::string input_kinds_;
-    int64_t lateness_ = 0, largest_ = 0;  // of the horizon, and of the windows
+    int64_t lateness_ = 0;
     bool left_ = false, shows_late_ = false, strict_ = false;
     size_t windows_ = 0;
     std::vector<size_t> part_words_, result_windows_;
@@ -550,6 +553,7 @@ class OneEvent {
 
     const Ref newest_name = interned("newest"), seq_name = interned("seq"), revision_name = interned("revision");
     const Ref at_name = interned("at"), watermark_name = interned("watermark"), dropped_name = interned("dropped");
+    const Ref settled_name = interned("settled");
     const Ref rows_in_name = interned("rows_in"), bad_times_name = interned("bad_times");
     const Ref bad_ids_name = interned("bad_ids"), late_name = interned("late"), repeated_name = interned("repeated");
     const Ref unmatched_name = interned("unmatched"), emitted_name = interned("emitted");

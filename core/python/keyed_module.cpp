@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "base/hash.hpp"
 #include "engine/packed.hpp"
 #include "python/arguments.hpp"
@@ -20,14 +22,47 @@ namespace {
 int64_t number_in(const nb::dict& frame, const char* name) { return nb::cast<int64_t>(frame[name]); }
 bool truth_in(const nb::dict& frame, const char* name) { return nb::cast<bool>(frame[name]); }
 
+std::shared_ptr<const Calendar> calendar_of(nb::handle calendar) {
+    return calendar.is_none() ? nullptr : std::make_shared<const Calendar>(nb::cast<const Calendar&>(calendar));
+}
+
+// A pair of its kind and its size, which is a calendar for periods.
+Extent extent_of(nb::handle window) {
+    static const char* const kinds[] = {"span", "rows", "period", "unbounded", "ahead"};
+    std::string name = nb::cast<std::string>(window[0]);
+    auto found = std::find(std::begin(kinds), std::end(kinds), name);
+    if (found == std::end(kinds)) fail(ErrorKind::argument, "windows must be of a kind that there is.", "windows");
+    Extent extent;
+    extent.kind = static_cast<Extent::Kind>(found - std::begin(kinds));
+    if (extent.kind == Extent::period)
+        extent.calendar = std::make_shared<const Calendar>(nb::cast<const Calendar&>(window[1]));
+    else
+        extent.size = nb::cast<int64_t>(window[1]);
+    return extent;
+}
+
+void make_calendar(Calendar* self, const std::string& period, int64_t ticks_per_second,
+                   const std::vector<int64_t>& changes, const std::vector<int64_t>& offsets) {
+    static const char* const periods[] = {"day", "week", "month", "quarter", "year"};
+    auto found = std::find(std::begin(periods), std::end(periods), period);
+    if (found == std::end(periods) || offsets.size() != changes.size() + 1 || ticks_per_second < 1)
+        fail(ErrorKind::argument, "period must be one of a calendar, and offsets one more than changes.", "period");
+    auto zone = std::make_shared<const Zone>(changes, offsets);
+    new (self) Calendar(static_cast<Period>(found - std::begin(periods)), ticks_per_second, std::move(zone));
+}
+
 void make_keyed(KeyedEngine* self, nb::handle monoid, const std::string& kinds, bool instants, nb::handle codec,
                 const nb::dict& options) {
     TimeFormat format{instants ? TimeKind::instant : TimeKind::integer, {}};
     if (instants) format.codec = Ref::borrow(codec.ptr());
     auto plan = std::make_shared<const Plan>(monoid.ptr(), kinds, format);
     Frame frame;
-    frame.sizes = nb::cast<std::vector<int64_t>>(options["sizes"]);
-    frame.closed_left = truth_in(options, "closed_left");
+    for (nb::handle window : nb::cast<nb::list>(options["windows"])) frame.windows.push_back(extent_of(window));
+    frame.starts_inside = truth_in(options, "starts_inside");
+    frame.ends_inside = truth_in(options, "ends_inside");
+    frame.periods = calendar_of(options["periods"]);
+    frame.idle = number_in(options, "idle");
+    frame.min_rows = number_in(options, "min_rows");
     frame.remembers = truth_in(options, "remembers");
     frame.named = truth_in(options, "named");
     frame.every = number_in(options, "every");
@@ -217,10 +252,30 @@ bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::hand
 
 // --- anchors -------------------------------------------------------------------------------------
 
-Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle status) {
+Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle ids, nb::handle status) {
     engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times), status_bytes(status);
-    return engine.keyed.arrived(batch, data_of<int64_t>(time_bytes), data_of<uint8_t>(status_bytes));
+    Ids numbers(ids, engine.keyed.names());
+    return engine.keyed.arrived(batch, data_of<int64_t>(time_bytes), numbers.get(), data_of<uint8_t>(status_bytes));
+}
+
+nb::object seen_until(KeyedEngine& engine, const KeyBatch& batch, nb::handle times) {
+    engine.keyed.require_current(batch.generation);
+    Bytes bytes(times);
+    return bytes_of(engine.keyed.seen_until(batch, data_of<int64_t>(bytes)));
+}
+
+nb::tuple expired_in(KeyedEngine& engine) {
+    std::vector<int64_t> words;
+    Anchors found = engine.keyed.expired(words);
+    return nb::make_tuple(std::move(found), bytes_of(words));
+}
+
+bool load_expired(KeyedEngine& engine, const KeyBatch& batch, nb::handle words) {
+    engine.keyed.require_current(batch.generation);
+    Bytes bytes(words);
+    size_t size = batch.slots.size() * engine.keyed.expired_words() * sizeof(int64_t);
+    return bytes.view().size() == size && engine.keyed.load_expired(batch, data_of<int64_t>(bytes));
 }
 
 Anchors watch_batch(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle late, int64_t until,
@@ -280,6 +335,19 @@ nb::object answer_anchors(KeyedEngine& engine, const Anchors& anchors, const nb:
         if (spans) found = engine.keyed.spans(anchors.items);
     }
     return spans_of(spans ? &found : nullptr);
+}
+
+nb::object first_times(const Frame& frame, size_t window, nb::handle times) {
+    Bytes bytes(times);
+    std::vector<int64_t> first(bytes.view().size() / sizeof(int64_t));
+    for (size_t i = 0; i < first.size(); ++i)
+        first[i] = frame.first_time(data_of<int64_t>(bytes)[i], frame.windows.at(window));
+    return bytes_of(first);
+}
+
+nb::object first_after(const Frame& frame, int64_t dropped) {
+    int64_t anchor;
+    return frame.first_after(dropped, anchor) ? nb::object(nb::int_(anchor)) : nb::object(nb::none());
 }
 
 // --- questions -----------------------------------------------------------------------------------
@@ -417,6 +485,16 @@ void bind_keyed(nb::module_& m) {
     m.def("buckets", buckets_of, "schema"_a, "array"_a, "count"_a, "into"_a,
           "Write which of so many buckets each row's key belongs to, the same in every process.");
     m.def("hashes", hashes_of, "schema"_a, "array"_a, "into"_a, "Write a hash of each row, the same in every process.");
+    nb::class_<Calendar>(m, "Calendar")
+        .def("__init__", make_calendar, "period"_a, "ticks_per_second"_a, "changes"_a, "offsets"_a)
+        .def("start_of", &Calendar::start_of, "time"_a)
+        .def("next_after", &Calendar::next_after, "time"_a);
+    nb::class_<Frame>(m, "Frame")
+        .def("dropped_at", &Frame::dropped_at, "anchor"_a, "late"_a)
+        .def("first_after", first_after, "dropped"_a)
+        .def("needed_until", &Frame::needed_until, "newest"_a)
+        .def("first_times", first_times, "window"_a, "times"_a)
+        .def_prop_ro("min_rows", [](const Frame& frame) { return frame.min_rows; });
     nb::class_<KeyBatch>(m, "KeyBatch").def("__len__", [](const KeyBatch& b) { return b.slots.size(); });
     nb::class_<Anchors>(m, "Anchors")
         .def("__len__", [](const Anchors& a) { return a.items.size(); })
@@ -434,7 +512,7 @@ void bind_keyed(nb::module_& m) {
         .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "questions"_a.none(), "rooms"_a)
         .def("asked", asked_of, "schema"_a.none(), "array"_a.none(), "times"_a)
         .def("answer_range", answer_range, "anchors"_a, "first"_a, "last"_a, "start"_a, "stop"_a, "rooms"_a, "spans"_a)
-        .def("arrived", arrived_in, "batch"_a, "times"_a, "status"_a)
+        .def("arrived", arrived_in, "batch"_a, "times"_a, "ids"_a.none(), "status"_a)
         .def(
             "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,
             "stop"_a)
@@ -442,11 +520,13 @@ void bind_keyed(nb::module_& m) {
             "touched", [](KeyedEngine& e, int64_t from) { return e.keyed.touched(from); }, "start"_a)
         .def(
             "touch",
-            [](KeyedEngine& e, const Anchors& anchors, int64_t reach) {
+            [](KeyedEngine& e, const Anchors& anchors, nb::handle until) {
                 e.keyed.require_current(anchors.generation);
-                e.keyed.touch(anchors.items, reach);
+                Bytes times(until);
+                e.keyed.touch(anchors.items, data_of<int64_t>(times));
             },
-            "anchors"_a, "reach"_a)
+            "anchors"_a, "until"_a)
+        .def("seen_until", seen_until, "batch"_a, "times"_a)
         .def("gone", [](KeyedEngine& e) { return bytes_of(e.keyed.gone()); })
         .def("boundaries", boundaries_of, "start"_a, "stop"_a, "watched"_a.none())
         .def("watch", watch_batch, "batch"_a, "times"_a, "late"_a.none(), "until"_a, "spans"_a)
@@ -469,6 +549,11 @@ void bind_keyed(nb::module_& m) {
         .def(
             "expire", [](KeyedEngine& e, int64_t bound, int64_t horizon) { e.keyed.expire(bound, horizon); }, "bound"_a,
             "horizon"_a)
+        .def("expired", expired_in)
+        .def("load_expired", load_expired, "batch"_a, "words"_a)
+        .def(
+            "drop", [](KeyedEngine& e, int64_t bound) { e.keyed.drop(bound), e.keyed.expire(INT64_MIN, INT64_MIN); },
+            "bound"_a)
         .def("dump",
              [](KeyedEngine& e) {
                  std::string bytes;
@@ -500,6 +585,7 @@ void bind_keyed(nb::module_& m) {
                      })
         .def("check", [](KeyedEngine& e) { e.keyed.check(); })
         .def("take_back", take_back, "schema"_a.none(), "array"_a.none(), "time"_a, "ids"_a.none(), "seq"_a, "names"_a)
+        .def_prop_ro("frame", [](KeyedEngine& e) { return e.keyed.frame(); })
         .def_prop_ro("id_names", [](KeyedEngine& e) { return e.keyed.names().size(); })
         .def("nodes", key_nodes, "schema"_a.none(), "array"_a.none())
         .def_prop_ro("combines", [](KeyedEngine& e) { return e.keyed.combines(); })

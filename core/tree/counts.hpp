@@ -34,6 +34,49 @@ inline size_t Tree<Parts>::rank(const Path& path) const {
     return path.on_right ? size() - after(path) : before(path);
 }
 
+// The path to the entry of a rank, sought from the nearer end: O(log d).
+template <class Parts>
+inline typename Tree<Parts>::Path Tree<Parts>::at_rank(size_t rank) const {
+    Path path = finger_path(rank >= size() / 2);
+    path.found = true;
+    size_t behind = path.on_right ? size() - rank : rank + 1;  // entries up to it, itself included, from that end
+    if (behind <= path.leaf->count()) {
+        path.position = path.on_right ? path.leaf->end - static_cast<uint32_t>(behind)
+                                      : path.leaf->begin + static_cast<uint32_t>(behind) - 1;
+        return path;
+    }
+    behind -= path.leaf->count();
+    for (uint32_t level = 1;; ++level) {
+        Inner* node = inner(path.on_right ? spines_.right(level) : spines_.left(level));
+        for (uint32_t i = 1; i < node->count; ++i) {  // the first one on the spine has been counted
+            uint32_t child = path.on_right ? node->count - 1 - i : i;
+            size_t count = count_below(node, child, level);
+            if (behind <= count) {
+                descend_to(path, node, child, level, path.on_right ? count - behind : behind - 1);
+                return path;
+            }
+            behind -= count;
+        }
+    }
+}
+
+template <class Parts>
+inline void Tree<Parts>::descend_to(Path& path, Inner* node, uint32_t child, uint32_t level, size_t rank) const {
+    for (path.top = level;; --level) {
+        path.nodes[level] = node;
+        path.index[level] = child;
+        if (level == 1) break;
+        node = inner(node->children[child]);
+        for (child = 0;; ++child) {
+            size_t count = count_below(node, child, level - 1);
+            if (rank < count) break;
+            rank -= count;
+        }
+    }
+    path.leaf = static_cast<Leaf*>(node->children[child]);
+    path.position = path.leaf->begin + static_cast<uint32_t>(rank);
+}
+
 template <class Parts>
 inline size_t Tree<Parts>::count_below(const Inner* node, uint32_t index, uint32_t level) const {
     Node* child = node->children[index];

@@ -22,6 +22,9 @@ class Cursor {
         leave_end();
     }
 
+    // At the entry of a rank, or behind all of them: O(log d). The tree is not empty.
+    static Cursor at_rank(const TreeType& tree, size_t rank) { return Cursor(tree, rank, 0); }
+
     bool at_end() const { return path_.position == path_.leaf->end; }
     // How many entries are before it.
     size_t rank() const { return rank_; }
@@ -49,12 +52,28 @@ class Cursor {
         rank_ += count;
     }
 
+    // To the entry of a rank, which is not before this one's: O(log d), or a step where it is near.
+    void seek_rank(size_t rank) {
+        constexpr size_t kNear = 4;  // leaves
+        if (rank - rank_ <= kNear * tree_.nodes().capacity()) return skip(rank - rank_);
+        path_ = path_at(rank);
+        rank_ = rank;
+    }
+
     // To the first entry that is not before a place, from this one on: O(log of the way).
     void seek(const Place& place) {
         if (!at_end() && tree_.nodes().less(this->place(), place)) seek_on(place);
     }
 
    private:
+    Cursor(const TreeType& tree, size_t rank, int) : tree_(tree), path_(path_at(rank)), rank_(rank) {}
+    Path path_at(size_t rank) const {
+        if (rank < tree_.size()) return tree_.at_rank(rank);
+        Path path = tree_.finger_path(true);
+        path.position = path.leaf->end;
+        return path;
+    }
+
     // Most often it is near, in this leaf or the next.
     SASH_RARE void seek_on(const Place& place) {
         if (ends_before(place)) {

@@ -358,6 +358,7 @@ class Tree : public Parts {
     size_t before(const Path& path) const;
     size_t after(const Path& path) const;
     size_t rank(const Path& path) const;
+    Path at_rank(size_t rank) const;
     size_t count_below(const Inner* node, uint32_t index, uint32_t level) const;
     size_t total_below(const Inner* node, uint32_t level) const;
 
@@ -457,6 +458,7 @@ class Tree : public Parts {
 
     // --- counts: counts.hpp ----------------------------------------------------------------------------
 
+    void descend_to(Path& path, Inner* node, uint32_t child, uint32_t level, size_t rank) const;
     void recount(Inner* node, uint32_t index, uint32_t level);
     void add_count(const Path& path, uint32_t level, int64_t more);
 

@@ -103,9 +103,12 @@ def name_of(duration: Any) -> str:
 
     >>> name_of("15 minutes"), name_of(timedelta(hours=1)), name_of(10)
     ('15minutes', '1h', '10')
+    >>> name_of("100 rows"), name_of("day to date"), name_of("next 1h")
+    ('100rows', 'day_to_date', 'next_1h')
     """
     if isinstance(duration, str):
-        return re.sub(r"\s+", "", duration)
+        words = re.sub(r"\s+to\s+date\s*$", "_to_date", duration)
+        return re.sub(r"\s+", "", re.sub(r"^\s*next\s+", "next_", words))
     if not isinstance(duration, (timedelta, np.timedelta64)):
         return str(duration)
     length = nanoseconds(duration, "windows")

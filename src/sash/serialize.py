@@ -80,6 +80,8 @@ def monoid_from(plain: dict[str, Any]) -> Monoid:
     """Return the built-in monoid that plain data describes."""
     keywords = {name: plain[name] for name in ("column", "dtype") if plain[name] is not None}
     arguments = {name: _argument_from(value) for name, value in plain["arguments"].items()}
+    if plain["name"] == "struct" and not all(isinstance(value, Monoid) for value in arguments.values()):
+        raise corrupt(f"data describes an invalid monoid: {shown(plain)}.")  # text may import what it names
     try:
         monoid = monoids.BUILT_IN[plain["name"]](**arguments, **keywords)
     except (SashError, TypeError) as error:

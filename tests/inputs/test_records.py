@@ -46,6 +46,7 @@ STRUCTS = {
     ),
     "timed": monoids.struct(
         decayed=monoids.decayed_sum(4, "b"),
+        recent=monoids.decayed_mean(4, "b"),
         height=monoids.time_weighted_mean("b"),
         rate=monoids.rate("a"),
         n=monoids.count(),
@@ -511,7 +512,7 @@ def test_records_know_every_unit_of_instants(unit: str) -> None:
 def test_a_timed_struct_of_nothing() -> None:
     """In an empty window or range each field has its empty result."""
     w = Window(STRUCTS["timed"])
-    nothing = {"decayed": None, "height": None, "rate": None, "n": 0}
+    nothing = {"decayed": None, "recent": None, "height": None, "rate": None, "n": 0}
     assert w.query() == nothing
     w.insert(1, {"a": 1, "b": 1.0})
     assert w.query(2, 3) == nothing

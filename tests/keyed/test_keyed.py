@@ -153,7 +153,7 @@ def test_types_of_results():
         {"aggs": {"n": 7}},
         {"emit": "sometimes"},
         {"late": "keep"},
-        {"closed": "both"},
+        {"closed": "inner"},
         {"on_error": "ignore"},
         {"lateness": -1},
         {"keys": "k", "time": 7},

@@ -93,6 +93,7 @@ MONOIDS: dict[str, Monoid] = {
     "count of values": monoids.count("tags"),
     "histogram": monoids.histogram((0, 10, 20), "x"),
     "decayed_sum": monoids.decayed_sum(60, "x"),
+    "decayed_mean": monoids.decayed_mean(60, "x"),
     "time_weighted_mean": monoids.time_weighted_mean("y"),
     "approx_quantile": monoids.approx_quantile("y", 0.9),
     "approx_quantile of several": monoids.approx_quantile("x", [0.1, 0.9]),

@@ -244,6 +244,7 @@ def test_nan_is_the_largest_among_ints_too() -> None:
 
 @pytest.mark.parametrize("name, nothing", [("count_if", 0), ("product", 1.0), ("histogram", [0, 0]), ("top_k", []),
                                            ("affine", (1.0, 0.0)), ("hyperloglog", 0), ("decayed_sum", 0.0),
+                                           ("decayed_mean", None),
                                            ("rate", None), ("mean", None), ("all", None), ("argmin", None),
                                            ("struct", {"n": 0, "top": None}), ("approx_quantile", None)])  # fmt: skip
 def test_of_nothing(name: str, nothing: Any) -> None:

@@ -138,6 +138,13 @@ def decayed(span: Span) -> float:
     return float(np.dot(np.array(span.values, dtype=float), np.exp2(-ages / 10)))
 
 
+def recent(span: Span) -> float | None:
+    if not span.values:
+        return None
+    ages = float(span.times[-1]) - np.array(span.times, dtype=float)
+    return float(np.average(np.array(span.values, dtype=float), weights=np.exp2(-ages / 10)))
+
+
 def by_duration(span: Span) -> float | None:
     if not span.values:
         return None
@@ -326,6 +333,7 @@ def rest() -> dict[str, dict[str, Reference]]:
             of_values(lambda v: np.histogram(v, EDGES)[0].tolist(), [0] * 5),
         ),
         "decayed_sum": each(lambda: monoids.decayed_sum(10), NUMBERS, decayed, close),
+        "decayed_mean": each(lambda: monoids.decayed_mean(10), NUMBERS, recent, close),
         "time_weighted_mean": each(monoids.time_weighted_mean, NUMBERS, by_duration, close),
         "rate": each(monoids.rate, NUMBERS, per_unit, close),
         "affine": each(monoids.affine, SCALED, of_values(composed, (1.0, 0.0)), close),
@@ -464,7 +472,7 @@ def as_number(span: Span) -> Span:
 
 
 @pytest.mark.parametrize("kind", TIMES)
-@pytest.mark.parametrize("name", ["decayed_sum", "time_weighted_mean", "rate"])
+@pytest.mark.parametrize("name", ["decayed_sum", "decayed_mean", "time_weighted_mean", "rate"])
 def test_timed_monoids_over_other_times(name: str, kind: str) -> None:
     """Spans are in seconds where times are instants, and in the unit of the times otherwise."""
     case, when = REFERENCES[name]["floats"], TIMES[kind]
@@ -492,6 +500,15 @@ def test_infinity_does_not_decay() -> None:
         window = Window(monoids.decayed_sum(1), leaf_capacity=2, fanout=4)
         window.insert_many(times, [INF] + [1.0] * (len(times) - 1))
         assert window.query(0, 1200) == INF, times
+
+
+def test_a_decayed_mean_outlives_its_weights() -> None:
+    """However old the values are, the newest one decides, and what is far older than it has no weight at all."""
+    window = Window(monoids.decayed_mean(1), leaf_capacity=2, fanout=4)
+    window.insert_many([0, 10**6, 2 * 10**6], [INF, 5.0, 3.0])
+    assert window.query(10**6, 10**9) == 3.0
+    assert window.query(10**6, 10**6) == 5.0
+    assert window.query() == INF
 
 
 @pytest.mark.parametrize("name", ["variance", "std", "skewness", "kurtosis", "covariance", "correlation", "regression"])

@@ -38,6 +38,7 @@ def test_timed_monoids_know_every_kind_of_time(kind: str) -> None:
     stretch = times[0], times[2]
     values = [8.0, 2.0]
     assert answer(monoids.decayed_sum(60), values, times[:2], stretch) == 8.0 / 8 + 2.0 / 4
+    assert answer(monoids.decayed_mean(60), values, times[:2], stretch) == (8.0 / 2 + 2.0) / (1 / 2 + 1)
     assert answer(monoids.time_weighted_mean(), values, times[:2], stretch) == (8.0 * 60 + 2.0 * 120) / 180
     assert answer(monoids.rate(), [90.0, 90.0], times[:2], stretch) == 1.0
 

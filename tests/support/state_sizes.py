@@ -12,12 +12,14 @@ SHAPES = {
     "rows": {"emit": "final", "carry": ["note"]},
     "rows with ids": {"emit": "update", "id": "n", "lateness": "20 minutes"},
     "panes": {"emit": "update", "every": "1 minute"},
+    "last rows": {"emit": "update", "id": "n", "lateness": "20 minutes", "windows": ["100 rows"], "idle": "30 days"},
+    "unbounded": {"emit": "final", "id": "n", "lateness": "20 minutes", "windows": ["unbounded"], "idle": "30 days"},
 }
 
 
 def spec_of(shape):
     aggs = {"n": monoids.count(), "total": monoids.sum("amount"), "top": monoids.max("amount")}
-    return Spec.of(keys=["card"], time="ts", windows=["30m", "1h"], aggs=aggs, **SHAPES[shape])
+    return Spec.of(**({"keys": ["card"], "time": "ts", "windows": ["30m", "1h"], "aggs": aggs} | SHAPES[shape]))
 
 
 def events():

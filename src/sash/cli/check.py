@@ -1,7 +1,7 @@
 """sash check: validate a pipeline file and describe what it would do."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -98,13 +98,18 @@ def _steps(pipeline: Pipeline, frames: "Frames") -> Tree:
 def _windows(pipeline: Pipeline) -> str:
     if pipeline.rolling.gap is not None:
         return f"sessions: events at most {name_of(pipeline.rolling.gap)} apart"
-    return f"windows: {', '.join(name_of(size) for size in pipeline.rolling.windows)} {_anchors(pipeline)}"
+    named = ", ".join(_window(name, size) for name, size in pipeline.rolling.spec.windows.items())
+    return f"windows: {named} {_anchors(pipeline)}"
 
 
 def _anchors(pipeline: Pipeline) -> str:
     if pipeline.at is not None:
         return f"for each question, as of {pipeline.anchor_time}"
     return "for each row" if pipeline.rolling.every is None else f"every {pipeline.rolling.every}"
+
+
+def _window(name: str, size: Any) -> str:
+    return name if name == name_of(size) else f"{name} = {size}"
 
 
 def _place(source: Source) -> str:

@@ -156,7 +156,8 @@ def _definition(definition: "DescribedDefinition", buckets: int) -> Tree:
 
 def _listed(value: Any) -> str:
     if isinstance(value, dict):
-        return shown(value["condition"])
+        named = [f"{name} = {size}" for name, size in value.items()]
+        return shown(value["condition"]) if "condition" in value else ", ".join(named)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -27,7 +27,7 @@ from sash.demo import summary, verify
 from sash.demo.broker import Broker
 from sash.demo.kafka import Results
 from sash.demo.summary import Summary
-from sash.durations import name_of, nanoseconds
+from sash.durations import nanoseconds
 from sash.errors import ArgumentError, ConcurrentUseError, CorruptStateError, shown
 from sash.pipeline.config.read import Pipeline, parse
 from sash.pipeline.sources.generated import Demo, demo
@@ -195,7 +195,7 @@ def rules_of(pipeline: Pipeline) -> verify.Rules:
     rolling = pipeline.rolling
     return verify.Rules(
         key=rolling.keys[0],
-        windows={name_of(size): _microseconds(size) for size in rolling.windows},
+        windows={name: _microseconds(size) for name, size in rolling.spec.windows.items()},
         every=_microseconds(rolling.every),
         delay=_microseconds(pipeline.source.watermark),
         lateness=_microseconds(rolling.lateness),

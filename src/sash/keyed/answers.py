@@ -40,7 +40,8 @@ class Answers:
         answers = cls(definition, engine, len(anchors))
         parts = engine.answer(anchors, answers.rooms, bool(definition.foreign))
         if parts is not None:
-            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
+            least = engine.frame.min_rows
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values, least)
         return answers
 
     @classmethod
@@ -68,23 +69,27 @@ class Answers:
         answers = cls(definition, engine, len(anchors))
         parts = anchors.spans()
         if parts is not None:
-            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values)
+            least = engine.frame.min_rows
+            answers._fold(python_aggregates.Spans.of(parts, len(definition.windows)), anchors, values, least)
         return answers
 
     def fold_sessions(self, spans: python_aggregates.Spans, sessions: _core.Anchors, values: Values) -> None:
         """Compute what Python does of the results of sessions, which have these rows."""
         starts, lasts = (np.frombuffer(part, dtype=np.int64) for part in (sessions.times(), sessions.seqs()))
-        self._fold_ranges(spans, values, [(starts, arrow.plus(lasts, self.definition.largest))])
+        edges = (starts, arrow.plus(lasts, self.definition.largest))
+        ranges = list(zip(*map(self._times, edges), strict=True))
+        self._fold_ranges(spans, values, lambda _: ranges)
 
-    def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values) -> None:
+    def _fold(self, spans: python_aggregates.Spans, anchors: _core.Anchors, values: Values, least: int = 0) -> None:
         ends = np.frombuffer(anchors.times(), dtype=np.int64)[spans.order]
-        self._fold_ranges(spans, values, [(arrow.minus(ends, size), ends) for _, size in self.definition.windows])
+        self._fold_ranges(spans, values, lambda window: self._ranges(spans, window, ends), least)
 
     def _fold_ranges(
         self,
         spans: python_aggregates.Spans,
         values: Values,
-        windows: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        ranges: Callable[[int], list[tuple[Any, Any]]],
+        least: int = 0,
     ) -> None:
         definition = self.definition
         rows = values(definition.foreign_columns, spans.seqs)
@@ -97,9 +102,29 @@ class Answers:
             ]
             with python_results.exact_decimals() if monoid.built_in else nullcontext():
                 fold = python_aggregates.Fold(monoid, read, times, unreadable)
-                for window, (starts, ends) in enumerate(windows):
-                    ranges = list(zip(self._times(starts), self._times(ends), strict=True))
-                    self._put(name, window, spans.order, fold.results(spans, window, ranges))
+                for window in range(len(definition.windows)):
+                    self._put(name, window, spans.order, fold.results(spans, window, ranges(window), least))
+
+    def _ranges(self, spans: python_aggregates.Spans, window: int, ends: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+        """Return the times between which a timed monoid sees each anchor's window."""
+        timed = any(monoid.timed for _, monoid, _ in self.definition.foreign)
+        starts = self._starts(spans, window, ends) if timed else ends
+        _, kind = self.definition.windows[window]
+        stops = ends + kind.size if kind.kind == "ahead" else ends
+        return list(zip(self._times(starts), self._times(stops), strict=True))
+
+    def _starts(self, spans: python_aggregates.Spans, window: int, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+        _, kind = self.definition.windows[window]
+        if kind.kind == "ahead":
+            return ends
+        if kind.kind == "span":
+            return arrow.minus(ends, kind.size)
+        if kind.kind == "period":
+            return np.frombuffer(self.engine.frame.first_times(window, np.ascontiguousarray(ends)), dtype=np.int64)
+        some = spans.start[window] < spans.stop[window]  # a count of rows is seen from its first row on
+        starts = ends.copy()
+        starts[some] = spans.times[spans.start[window][some]]
+        return starts
 
     def _put(self, name: str, window: int, order: NDArray[np.uint32], results: list[Any]) -> None:
         placed: list[Any] = [None] * self.rows

@@ -12,9 +12,10 @@ import numpy as np
 from sash import _core, durations, monoids
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, record
-from sash.keyed import python_results
-from sash.keyed.horizon import Grid
+from sash.keyed import python_results, zones
+from sash.keyed.horizon import CalendarGrid, Grid
 from sash.keyed.identities import is_exact
+from sash.keyed.kinds import Kind, kind_of
 from sash.keyed.readable import HASHED, require_input_types, require_kind
 from sash.keyed.spec import Spec
 from sash.monoid import Layout, Monoid, Read
@@ -32,7 +33,7 @@ class Definition:
     native: Monoid  # a struct of those that the core runs, or of a count that nobody sees
     shown: tuple[str, ...]  # of its fields; those of a struct are named `struct.field`
     foreign: tuple[tuple[str, Monoid, Any], ...]  # those that Python runs, with the types of their results
-    windows: tuple[tuple[str, int], ...]
+    windows: tuple[tuple[str, Kind], ...]
     unit: str | None
     kinds: str
     booleans: frozenset[str] = frozenset()  # fields of `native` that return a value of a boolean column
@@ -46,6 +47,7 @@ class Definition:
         """Check a spec against the columns of a table."""
         unit = arrow.unit_of(table, spec.time)
         require_monoids(spec.aggs)
+        require_distinct(spec.aggs, spec.windows)
         arrow.require_columns(table, [name for agg in spec.aggs.values() for name in agg.columns], "aggs")
         aggs, structs = _without_structs(spec.aggs)
         native = {name: agg for name, agg in aggs.items() if _is_native(agg, table)}
@@ -56,6 +58,7 @@ class Definition:
         ]
         for _, agg, _ in other:
             require_input_types(agg, table)
+        _require_bounded(spec, [name for name, _, _ in other])
         struct = monoids.struct(**native) if native else monoids.struct(rows=monoids.count())
         kinds = {read: _kind(table, read) for read in struct.layout().reads}
         exact = {read.where for read, kind in kinds.items() if is_exact(kind, table.schema.field(read.where).type)}
@@ -65,7 +68,7 @@ class Definition:
             struct,
             tuple(native),
             tuple(other),
-            _sizes(spec, unit),
+            _windows(spec, unit),
             unit,
             f"({','.join(kinds[read] for read in struct.layout().reads)})",
             frozenset(name for name, agg in native.items() if _returns_booleans(agg, table)),
@@ -80,8 +83,13 @@ class Definition:
 
     @cached_property
     def largest(self) -> int:
-        """The size of the largest window."""
-        return max(size for _, size in self.windows)
+        """The size of the largest window that is a span of time; 0 if there is none."""
+        return max((kind.size for _, kind in self.windows if kind.kind == "span"), default=0)
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether a window is unbounded."""
+        return any(kind.kind == "unbounded" for _, kind in self.windows)
 
     @property
     def timed(self) -> bool:
@@ -102,10 +110,12 @@ class Definition:
         """Return the columns that deletes compare besides what the core reads: none if rows have ids."""
         return list(self.blurred) if spec.retract is not None and spec.id is None else []
 
-    def grid(self, spec: Spec) -> Grid | None:
+    def grid(self, spec: Spec) -> Grid | CalendarGrid | None:
         """Return the slide boundaries, or None."""
         if spec.every is None:
             return None
+        if spec.step is not None:
+            return CalendarGrid(spec.step, self.calendar(spec.step, spec, "every"))
         every = durations.ticks_of(spec.every, self.unit, "every")
         offset = 0 if spec.offset is None else durations.ticks_of(spec.offset, self.unit, "offset", least=-(2**62))
         finest = None if spec.resolution is None else durations.ticks_of(spec.resolution, self.unit, "resolution")
@@ -114,20 +124,38 @@ class Definition:
                 f"resolution must divide every={shown(spec.every)}, got {shown(spec.resolution)}.",
                 argument="resolution",
             )
-        return Grid.of(every, offset, (size for _, size in self.windows), finest)
+        return Grid.of(every, offset, (kind.size for _, kind in self.windows if kind.kind == "span"), finest)
+
+    def calendar(self, period: str, spec: Spec, argument: str = "windows") -> _core.Calendar:
+        """Return the calendar of a period in the zone of a spec."""
+        if self.unit is None:
+            raise ArgumentError(
+                f"{argument} must be an int because the times are ints, got {shown(getattr(spec, argument))}.",
+                argument=argument,
+            )
+        return zones.calendar(period, spec.zone, self.unit)
+
+    def idle(self, spec: Spec) -> int:
+        """Return the gap after which windows that count start from nothing, or 0 if none does."""
+        return 0 if spec.idle is None else durations.ticks_of(spec.idle, self.unit, "idle")
 
     def engine(self, spec: Spec, *, remembers: bool, named: bool = False) -> _core.Keyed:
         """Return a new engine of the core."""
         grid = self.grid(spec)
+        fixed = grid if isinstance(grid, Grid) else None
         frame = {
-            "sizes": [size for _, size in self.windows],
-            "closed_left": spec.closed == "left",
+            "windows": [self._extent(kind, spec) for _, kind in self.windows],
+            "starts_inside": spec.starts_inside,
+            "ends_inside": spec.ends_inside,
             "remembers": remembers,
             "named": named,
-            "every": 0 if grid is None else grid.every,
-            "offset": 0 if grid is None else grid.offset,
-            "pane": 0 if grid is None or spec.resolution is None else grid.pane,
-            "pane_offset": 0 if grid is None else grid.pane_offset,
+            "every": 0 if fixed is None else fixed.every,
+            "offset": 0 if fixed is None else fixed.offset,
+            "periods": grid.calendar if isinstance(grid, CalendarGrid) else None,
+            "pane": 0 if fixed is None or spec.resolution is None else fixed.pane,
+            "pane_offset": 0 if fixed is None else fixed.pane_offset,
+            "idle": self.idle(spec),
+            "min_rows": spec.min_rows or 0,
             "gap": 0 if spec.gap is None else self.largest,
             "merged": False,
             "rounded": spec.resolution is not None,
@@ -137,9 +165,15 @@ class Definition:
             "fanout": NODE_SIZES[1],
         }
         engine = self._made(frame)
-        if grid is not None and self._merges(spec, engine.record_words):
-            engine = self._made(frame | {"pane": grid.pane, "merged": True})
+        if fixed is not None and self._merges(spec, engine.record_words):
+            engine = self._made(frame | {"pane": fixed.pane, "merged": True})
         return engine
+
+    def _extent(self, kind: Kind, spec: Spec) -> tuple[str, Any]:
+        """Return how far a window reaches, as the core reads it."""
+        if kind.kind == "period":
+            return kind.kind, self.calendar(kind.period, spec, "windows")
+        return kind.kind, kind.size
 
     def _made(self, frame: dict[str, Any]) -> _core.Keyed:
         codec = None if self.unit is None else Instants(self.unit, "numpy")
@@ -151,7 +185,8 @@ class Definition:
 
     def _merges(self, spec: Spec, words: int) -> bool:
         singly = spec.retract is not None or spec.id is not None or spec.late == "emit"
-        exact = self.native.commutative and not self.foreign
+        spans = spec.step is None and all(kind.kind == "span" for _, kind in self.windows)
+        exact = spans and self.native.commutative and not self.foreign
         return exact and not singly and (words <= _WIDEST_PANE or spec.resolution is not None)
 
     def shapes(self, engine: _core.Keyed) -> list[tuple[str, str, int]]:
@@ -217,16 +252,20 @@ def column_name(agg: str, window: str) -> str:
     return f"{agg}_{window}" if window else agg
 
 
-def _sizes(spec: Spec, unit: str | None) -> tuple[tuple[str, int], ...]:
-    windows = spec.windows
+def _windows(spec: Spec, unit: str | None) -> tuple[tuple[str, Kind], ...]:
     if spec.gap is not None:
-        return (("", durations.ticks_of(spec.gap, unit, "gap")),)
-    if not windows:
-        raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
-    named = tuple((durations.name_of(size), durations.ticks_of(size, unit, "windows")) for size in windows)
-    if len({name for name, _ in named}) < len(named):
-        raise ArgumentError(f"windows must be distinct, got {shown(list(windows))}.", argument="windows")
-    return named
+        return (("", Kind("span", durations.ticks_of(spec.gap, unit, "gap"))),)
+    return tuple((name, kind_of(window, unit)) for name, window in spec.windows.items())
+
+
+def _require_bounded(spec: Spec, foreign: list[str]) -> None:
+    """Raise for aggregates whose states the core cannot keep when their rows expire."""
+    if foreign and "unbounded" in map(durations.name_of, spec.windows.values()):
+        raise ArgumentError(
+            f"aggs must be native with the window 'unbounded', but {shown(foreign[0])} runs in Python.",
+            argument="aggs",
+            column=foreign[0],
+        )
 
 
 # --- which aggregates, and who runs them ----------------------------------------------------------
@@ -248,6 +287,19 @@ def require_monoids(aggs: Any) -> None:
                 argument="aggs",
                 column=name,
             )
+
+
+def require_distinct(aggs: dict[str, Any], windows: dict[str, Any]) -> None:
+    """Raise if two results would have the same column, as `a` over `b_c` and `a_b` over `c` have."""
+    names: set[str] = set()
+    for name in (f"{agg}_{window}" for agg in aggs for window in windows):
+        if name in names:
+            raise ArgumentError(
+                f"windows must have other names: the results would have two columns {shown(name)}.",
+                argument="windows",
+                column=name,
+            )
+        names.add(name)
 
 
 def _without_structs(aggs: dict[str, Monoid]) -> tuple[dict[str, Monoid], dict[str, tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 SAME, FRESH, EMPTIED, REVISED = range(4)  # how a result has changed; the numbers are the core's
+
+
+def clamped(time: int) -> int:
+    """Return the nearest time that is one of int64."""
+    return min(max(time, LOWEST), HIGHEST)
 
 
 class Emission(NamedTuple):
@@ -97,6 +103,15 @@ class Context:
     retained: RetainedRows
     position: Position
     schema: "pa.Schema"  # of the rows that come in
+
+    @cached_property
+    def frame(self) -> "_core.Frame":
+        """The windows of the engine."""
+        return self.engine.frame
+
+    def dropped_at(self, anchor: int, late: int) -> int:
+        """Return the time at or before which no row is needed: by the first anchor that is not final, and late rows."""
+        return self.frame.dropped_at(clamped(anchor), clamped(late))
 
     def answers(self, anchors: "_core.Anchors") -> Answers:
         """Return the answers for anchors."""

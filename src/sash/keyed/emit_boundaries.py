@@ -10,7 +10,7 @@ from sash.inputs import arrow
 from sash.keyed.answers import Answers
 from sash.keyed.definition import Definition
 from sash.keyed.emit import EMPTIED, FRESH, HIGHEST, LOWEST, REVISED, SAME, Context, Emission, Watched
-from sash.keyed.horizon import Grid
+from sash.keyed.horizon import CalendarGrid, Grid
 from sash.keyed.intake import LATE, Batch, Status
 from sash.keyed.result_columns import boundary_columns, event_columns, require_unlike, result_names
 from sash.keyed.spec import Spec
@@ -30,9 +30,9 @@ class _Boundaries:
         self.context = context
         grid = context.definition.grid(context.spec)
         assert grid is not None
-        self.grid: Grid = grid
+        self.grid: Grid | CalendarGrid = grid
         self.own = list(dict.fromkeys([*context.spec.keys, *event_columns(context.spec)]))
-        self.reach = grid.every  # ticks after its time at which a row is still seen
+        self.reach = grid.next_boundary(0) - grid.late_before(0)  # about how long after a row its boundary may be
         require_unlike(result_names(context.definition, context.spec))
 
     @staticmethod
@@ -46,16 +46,16 @@ class _Boundaries:
 
     def retained_after(self, horizon: int) -> int:
         """Return the time at or before which no row is needed."""
-        return self.grid.next_boundary(horizon) - self.context.definition.largest - 1
+        return self.context.dropped_at(self.grid.next_boundary(horizon), self.late_before(horizon))
 
     def _reachable(self, from_boundary: int, until: int, rows: int) -> int:
         """Return a time up to which there are no more than so many results, but for those of one boundary."""
         engine = self.context.engine
         keys = max(engine.live_keys, 1)
         first = engine.pending(from_boundary)
-        if first is None or keys * ((until - first) // self.grid.every + 1) <= rows:
-            return until
-        return min(first + self.grid.every * (rows // keys - 1) if rows >= keys else first - (rows == 0), until)
+        if first is None or rows < keys:
+            return until if first is None else min(first - (rows == 0), until)
+        return min(self.grid.after(first, rows // keys - 1), until)
 
     def recall(self) -> None:
         """Take note of what was emitted before: what a batch changes is compared within its step."""

@@ -28,7 +28,7 @@ class _Events:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.own = own_columns(context.spec)
-        self.reach = int(context.spec.closed == "left")  # ticks after its time at which a row is still seen
+        self.reach = int(context.spec.starts_inside)  # ticks after its time at which a row is still seen
 
     def late_before(self, horizon: int) -> int:
         """Return the time before which rows are late."""
@@ -36,7 +36,7 @@ class _Events:
 
     def retained_after(self, horizon: int) -> int:
         """Return the time at or before which no row is needed."""
-        return horizon - self.context.definition.largest - self.reach
+        return self.context.dropped_at(horizon, horizon)
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> None:
         """Take note of what a batch is about to change: nothing, for rows remember what they showed."""
@@ -77,7 +77,7 @@ class EventArrival(_Events):
         pa = arrow.pyarrow()
         context = self.context
         inserted = status == INSERTED
-        answers = context.answers(context.engine.arrived(keys, batch.times, status))
+        answers = context.answers(context.engine.arrived(keys, batch.times, batch.inputs[0], status))
         columns, counts = answers.columns(on_error=context.spec.on_error)
         if context.spec.late == "drop":
             rows = batch.table if inserted.all() else batch.table.filter(pa.array(inserted))

@@ -31,7 +31,7 @@ class _Questions:
 
     def __init__(self, context: Context, columns: QuestionColumns) -> None:
         self.context, self.columns = context, columns
-        self.reach = int(context.spec.closed == "left")  # ticks after its time at which a row is still seen
+        self.reach = int(context.spec.starts_inside)  # ticks after its time at which a row is still seen
         self._unanswered: list[pa.Table] = []  # of this step, of which there will be no results: undated, and late
         self._late = 0  # of the rows in them, at their end
         require_new(columns.schema.names, question_names(context.definition, context.spec))
@@ -47,7 +47,7 @@ class _Questions:
 
     def retained_after(self, horizon: int) -> int:
         """Return the time at or before which no event is needed."""
-        return horizon - self.context.definition.largest - self.reach
+        return self.context.dropped_at(horizon, horizon)
 
     def watch(self, keys: "_core.KeyBatch", times: NDArray[np.int64], late: NDArray[np.bool_]) -> Watched | None:
         """Take note of what a batch is about to change: nothing, for questions remember what they showed."""
@@ -207,7 +207,10 @@ class QuestionUpdate(_Questions):
 
     def replayed(self, keys: "pa.Table", times: NDArray[np.int64]) -> None:
         """Take note of events of the past."""
-        self.pending.touch(keys if self.columns.keys else None, times, self.context.definition.largest)
+        engine = self.context.engine
+        batch = arrow.key_batch(engine, keys, self.context.spec.keys, self.context.position.seq)
+        until = np.frombuffer(engine.seen_until(batch, times), dtype=np.int64)
+        self.pending.touch(keys if self.columns.keys else None, times, until)
 
     def due(self, keys: "_core.KeyBatch", batch: Batch, status: Status, watched: Watched | None) -> Emission:
         """Return the questions whose results have changed."""

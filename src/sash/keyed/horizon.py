@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from math import gcd
 from typing import NamedTuple
 
+from sash import _core
+
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
 
 class Horizon:
     """The time before which rows are late: watermark - lateness, which never moves back.
@@ -56,3 +60,38 @@ class Grid(NamedTuple):
     def next_boundary(self, time: int) -> int:
         """Return the first boundary after a time."""
         return time + self.every - (time - self.offset) % self.every
+
+    def after(self, boundary: int, count: int) -> int:
+        """Return the boundary so many after another one."""
+        return boundary + self.every * count
+
+
+class CalendarGrid(NamedTuple):
+    """Boundaries at the starts of calendar periods, which are the panes too: a row is late once its own has ended.
+
+    >>> from sash.keyed.zones import calendar
+    >>> days = CalendarGrid("day", calendar("day", "UTC", "s"))
+    >>> days.late_before(86_400 + 5), days.next_boundary(86_400)
+    (86400, 172800)
+    """
+
+    period: str
+    calendar: _core.Calendar
+
+    def late_before(self, horizon: int) -> int:
+        """Return the time before which rows are late: the start of the period that the horizon lies in."""
+        return self.calendar.start_of(_inside(horizon))
+
+    def next_boundary(self, time: int) -> int:
+        """Return the first boundary after a time."""
+        return self.calendar.next_after(_inside(time))
+
+    def after(self, boundary: int, count: int) -> int:
+        """Return the boundary so many after another one."""
+        for _ in range(min(count, 1000)):
+            boundary = self.next_boundary(boundary)
+        return boundary
+
+
+def _inside(time: int) -> int:
+    return min(max(time, _LOWEST), _HIGHEST)

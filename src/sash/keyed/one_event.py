@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sash import _core, durations
+from sash import _core
 from sash.errors import ArgumentError, KindError, shown
 from sash.inputs import arrow, tables
 from sash.keyed import queries, questions
-from sash.keyed.definition import require_monoids
+from sash.keyed.definition import require_distinct, require_monoids
 from sash.keyed.emit_events import EventArrival
 from sash.keyed.event_plan import plan_of
 from sash.keyed.result_columns import require_new
@@ -155,8 +155,9 @@ def results_of_nothing(spec: Spec, key: Any) -> dict[str, Any]:
     """Return the results of a key before the first row, when no type is known."""
     require_monoids(spec.aggs)
     _require_key(key, spec)
-    sizes = [durations.name_of(size) for size in spec.windows]
-    return {f"{name}_{size}": _nothing(agg) for name, agg in spec.aggs.items() for size in sizes}
+    require_distinct(spec.aggs, spec.windows)
+    nothing = {name: None if spec.min_rows else _nothing(agg) for name, agg in spec.aggs.items()}
+    return {f"{name}_{window}": nothing[name] for name in spec.aggs for window in spec.windows}
 
 
 def _nothing(monoid: Any) -> Any:

@@ -55,9 +55,9 @@ class Pending:
         """Return the questions before a time, in order of time and arrival."""
         return self.engine.between(LOWEST, min(time, HIGHEST + 1) - 1)
 
-    def touch(self, keys: "pa.Table | None", times: NDArray[np.int64], reach: int) -> None:
-        """Take note of events that may change the answers of questions up to `reach` ticks later."""
-        self.engine.touch(asked(self.engine, keys, self.columns.keys, times), reach)
+    def touch(self, keys: "pa.Table | None", times: NDArray[np.int64], until: NDArray[np.int64]) -> None:
+        """Take note of events that may change the answers of questions until a time each."""
+        self.engine.touch(asked(self.engine, keys, self.columns.keys, times), until)
 
     def rows(self, anchors: "_core.Anchors") -> "pa.Table":
         """Return the rows of questions."""

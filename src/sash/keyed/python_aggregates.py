@@ -100,11 +100,14 @@ class Fold:
         except Exception as error:
             return Failure(error)
 
-    def results(self, spans: Spans, window: int, ranges: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """Return a result for each anchor, by key and time; `Failure` where something raised."""
+    def results(self, spans: Spans, window: int, ranges: Sequence[tuple[Any, Any]], least: int = 0) -> list[Any]:
+        """Return a result for each anchor, by key and time: None below `least` rows, `Failure` where one raised."""
         stacks = _Stacks(self.joined, self.states)
         bounds = zip(spans.start[window].tolist(), spans.stop[window].tolist(), strict=True)
-        return [self._result(stacks, *bound, span) for bound, span in zip(bounds, ranges, strict=True)]
+        return [
+            self._result(stacks, start, stop, span) if stop - start >= least else None
+            for (start, stop), span in zip(bounds, ranges, strict=True)
+        ]
 
     def _result(self, stacks: "_Stacks", start: int, stop: int, span: tuple[Any, Any]) -> Any:
         try:

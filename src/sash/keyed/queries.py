@@ -13,6 +13,7 @@ from sash.errors import ArgumentError, RetentionError, shown
 from sash.inputs import arrow, tables
 from sash.keyed.answers import Answers
 from sash.keyed.emit import HIGHEST, LOWEST
+from sash.keyed.kinds import Kind
 from sash.keyed.questions import asked, keys_in, require_has
 from sash.keyed.result_columns import require_new
 from sash.keyed.stream import Stream
@@ -99,7 +100,7 @@ def keys_of(source: tables.Source | None, names: tuple[str, ...], schema: "pa.Sc
 
 def _instant(stream: Stream, at: Any) -> int:
     """Return the instant of a question; the default is the first one whose window holds the newest row."""
-    grid, left = stream.panes, stream.spec.closed == "left"
+    grid, left = stream.panes, not stream.spec.ends_inside
     if at is None:
         newest = stream.position.newest
         if newest is None:
@@ -108,7 +109,7 @@ def _instant(stream: Stream, at: Any) -> int:
     else:
         time = stream.tick(at, "at", up=left)
         _require_edge(stream, time, "at", at)
-    earliest = stream.dropped + stream.definition.largest + left
+    earliest = stream.answerable
     if grid is not None:
         earliest = -(-(earliest - grid.pane_offset) // grid.pane) * grid.pane + grid.pane_offset
     _require_retained(stream, time, earliest, "at", at)
@@ -120,7 +121,7 @@ def _first_after(stream: Stream, newest: int) -> int:
     boundaries = stream.definition.grid(stream.spec)
     if boundaries is not None:
         return boundaries.next_boundary(newest)
-    return newest + (stream.spec.closed == "left")
+    return newest + (not stream.spec.ends_inside)
 
 
 def _range(stream: Stream, start: Any, stop: Any, closed: Any) -> Range:
@@ -140,7 +141,8 @@ def _range(stream: Stream, start: Any, stop: Any, closed: Any) -> Range:
         _require_edge(stream, first, "start", start)
         _require_edge(stream, last, "stop", stop)
     range_ = Range.of(first, last, closed or "both")
-    _require_retained(stream, range_.first, stream.dropped + 1, "start", start)
+    earliest = LOWEST if stream.dropped == LOWEST else stream.dropped + 1
+    _require_retained(stream, range_.first, earliest, "start", start)
     return range_
 
 
@@ -156,7 +158,7 @@ def _require_edge(stream: Stream, time: int, argument: str, given: Any) -> None:
 
 
 def _require_retained(stream: Stream, time: int, earliest: int, argument: str, given: Any) -> None:
-    if stream.dropped == LOWEST or time >= earliest:
+    if earliest == LOWEST or time >= earliest:
         return
     got = f"the default, {stream.time_text(time)}" if given is None else shown(given)
     raise RetentionError(
@@ -180,7 +182,7 @@ def _results_at(stream: Stream, table: "pa.Table | None", time: int) -> dict[str
 
 
 def _results_between(stream: Stream, table: "pa.Table | None", range_: Range) -> dict[str, Any]:
-    definition = replace(stream.definition, windows=(("", range_.stop - range_.start),))
+    definition = replace(stream.definition, windows=(("", Kind("span", range_.stop - range_.start)),))
     anchors = _anchors(stream, table, range_.stop)
     answers = Answers.of_range(definition, stream.engine, anchors, stream.retained.values, range_)
     return answers.columns(on_error=stream.spec.on_error)[0]

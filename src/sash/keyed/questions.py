@@ -53,7 +53,7 @@ def widened(events: "pa.Table", table: "pa.Table", time: str, spec: Spec) -> "pa
             wider = arrow.cast_exactly(arrow.plain(events.column(name)), arrow.plain_kind(column.type))
             if wider is not None and not arrow.pyarrow().types.is_floating(wider.type):
                 events = events.set_column(events.column_names.index(name), name, wider)
-    if any(agg.timed for agg in spec.aggs.values()):
+    if spec.needs_exact_times:
         events = _finer(events, spec.time, table.schema.field(time).type)
     return events
 
@@ -68,8 +68,8 @@ def _finer(events: "pa.Table", name: str, own: "pa.DataType") -> "pa.Table":
         column = events.column(name).cast(pa.timestamp(own.unit, kind.tz))
     except pa.ArrowInvalid:
         raise ArgumentError(
-            f"at must hold times in {kind.unit}, as the events do, because aggregates depend on time and those of some "
-            f"events do not fit {own}.",
+            f"at must hold times in {kind.unit}, as the events do, because windows or aggregates depend on it and "
+            f"times of some events do not fit {own}.",
             argument="at",
             column=name,
         ) from None
@@ -115,7 +115,7 @@ def instants_in(
         return ticks, nulls
     more, less = _TICKS[kind.unit] // _TICKS[own.unit], _TICKS[own.unit] // _TICKS[kind.unit]
     if less:
-        return -(-ticks // less) if spec.closed == "left" else ticks // less, nulls
+        return ticks // less if spec.ends_inside else -(-ticks // less), nulls
     wide = (ticks > _HIGHEST // more) | (ticks < -(_HIGHEST // more))
     if nulls is not None:
         wide &= ~nulls

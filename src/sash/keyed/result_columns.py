@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sash import _core, durations
 from sash.errors import ArgumentError, shown
@@ -39,12 +40,24 @@ def boundary_columns(
         columns[name] = pa.nulls(len(anchors), schema.field(name).type)
     ends = np.frombuffer(anchors.times(), dtype=np.int64)
     kind = arrow.time_kind(schema.field(spec.time).type)
-    (_, first), *_ = definition.windows
-    starts = arrow.minus(ends, first)
+    starts = window_starts(definition, spec, ends)
     columns["window_start"] = arrow.times_of(starts, kind, starts == _LOWEST)  # that is, too far back to say
     columns["window_end"] = arrow.times_of(ends, kind)
     metadata = None if spec.resolution is None else {"sash.resolution": durations.name_of(spec.resolution)}
     return pa.table(columns).replace_schema_metadata(metadata)
+
+
+def window_starts(definition: Definition, spec: Spec, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the first window listed starts at each boundary; the least int64 where that is no time."""
+    (_, kind), *_ = definition.windows
+    if kind.counts:
+        return np.full(len(ends), _LOWEST)
+    if kind.kind == "span":
+        return arrow.minus(ends, kind.size)
+    calendar = definition.calendar(kind.period, spec)
+    instants, places = np.unique(ends, return_inverse=True)
+    starts = np.array([calendar.start_of(max(end - 1, _LOWEST)) for end in instants.tolist()], dtype=np.int64)
+    return starts[places]
 
 
 def result_names(definition: Definition, spec: Spec) -> list[str]:

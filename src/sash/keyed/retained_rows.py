@@ -202,6 +202,13 @@ class RetainedRows:
         self._segments, self._firsts = self._fewer(left), None
         self._next = min((segment.next_after(bound) for segment in self._segments), default=_HIGHEST)
 
+    def keep(self, seqs: NDArray[np.int64]) -> None:
+        """Let go of all rows but those at some places in the stream; costs about the number that is held."""
+        kept = np.sort(seqs)
+        left = [segment.only(kept) for segment in self._segments]
+        self.copied += sum(map(len, left))
+        self._segments, self._firsts = self._fewer([segment for segment in left if len(segment)]), None
+
     def _fewer(self, segments: list["Segment"]) -> list["Segment"]:
         """Return segments as they are, or joined where many have become small.
 
@@ -322,6 +329,12 @@ class Segment:
         keep = self.times > bound
         if keep.all():
             return self
+        return Segment(self.batch.filter(arrow.pyarrow().array(keep)), self.seqs[keep], self.times[keep])
+
+    def only(self, kept: NDArray[np.int64]) -> "Segment":
+        """Return the rows at some places in the stream, which are in order."""
+        at = kept.searchsorted(self.seqs)
+        keep = kept.take(at, mode="clip") == self.seqs if len(kept) else np.zeros(len(self), dtype=bool)
         return Segment(self.batch.filter(arrow.pyarrow().array(keep)), self.seqs[keep], self.times[keep])
 
     def places(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:

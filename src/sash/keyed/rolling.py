@@ -37,6 +37,9 @@ def rolling(
     gap: Any = None,
     at: Any = None,
     at_time: str | None = None,
+    zone: Any = None,
+    min_rows: int | None = None,
+    idle: Any = None,
 ) -> Any:
     """Return the table with a column for each aggregate and window, its rows in their original order.
 
@@ -68,6 +71,7 @@ def rolling(
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit,
         closed=closed, offset=offset, resolution=resolution, on_error=on_error, gap=gap,
+        zone=zone, min_rows=min_rows, idle=idle,
     )  # fmt: skip
     require_monoids(spec.aggs)
     require_askable(at, at_time, every)
@@ -116,7 +120,7 @@ def _of_rows(table: Any, spec: Spec, definition: Definition) -> dict[str, Any]:
     total = len(rows.times)
     with shown_on_terminal("rolling", total * len(definition.windows), lambda: rows.engine.progress):
         answers = _row_answers(rows, definition, rows.engine)
-    columns = _columns(answers, spec)
+    columns = columns_of(answers, spec)
     if rows.bad is not None:
         columns = {name: arrow.spread(column, ~rows.bad) for name, column in columns.items()}
     return columns
@@ -129,7 +133,7 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     if plain and engine.roll(rows.keys, rows.times, rows.inputs, None, answers.rooms):
         return answers
     status = rows.apply()
-    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
+    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, None, status), rows.values)
 
 
 def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> 
     anchors = asked(rows.engine, keys, spec.keys, times)
     with shown_on_terminal("rolling", len(times) * len(definition.windows), lambda: rows.engine.progress):
         answers = _question_answers(rows, definition, anchors)
-    columns = _columns(answers, spec)
+    columns = columns_of(answers, spec)
     return columns if bad is None else {name: arrow.spread(column, ~bad) for name, column in columns.items()}
 
 
@@ -173,15 +177,15 @@ def _of_boundaries(table: Any, spec: Spec, definition: Definition) -> Any:
     with shown_on_terminal("rolling", len(anchors), lambda: rows.engine.progress):
         answers = Answers.of(definition, rows.engine, anchors, rows.values)
     bounds = boundary_columns(definition, rows.engine, spec, table.schema, anchors)
-    return arrow.with_columns(bounds, _columns(answers, spec))
+    return arrow.with_columns(bounds, columns_of(answers, spec))
 
 
 def _of_sessions(table: Any, spec: Spec, definition: Definition) -> Any:
     bounds, answers = sessions_of(table, spec, definition)
-    return arrow.with_columns(bounds, _columns(answers, spec))
+    return arrow.with_columns(bounds, columns_of(answers, spec))
 
 
-def _columns(answers: Answers, spec: Spec) -> dict[str, Any]:
+def columns_of(answers: Answers, spec: Spec) -> dict[str, Any]:
     """Return the columns of answers; warn if some are null because something failed."""
     columns, counts = answers.columns(on_error=spec.on_error)
     failed, overflowed = counts["failures"], counts["overflows"]

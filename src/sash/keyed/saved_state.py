@@ -16,6 +16,7 @@ from sash.keyed.emit import HIGHEST, LOWEST, Position
 from sash.keyed.retained_rows import RetainedRows
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
+from sash.monoids.syntax import monoids_of
 from sash.times import is_integer
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def aggs_of(saved: dict[str, Any], given: Any) -> dict[str, Any]:
                         column=name,
                     )
         return {name: serialize.monoid_from(plain) for name, plain in saved.items()}
+    given = monoids_of(given)
     if not isinstance(given, dict) or not all(isinstance(monoid, Monoid) for monoid in given.values()):
         raise KindError(f"aggs must be a dict from names to monoids, got {shown(given)}.", argument="aggs")
     if given.keys() != saved.keys():
@@ -80,11 +82,11 @@ def require_position(saved: dict[str, Any]) -> None:
         raise _damaged(f"its position has the parts {sorted(saved)}")
 
 
-def dropped_of(header: dict[str, Any], least: int) -> int:
-    """Return the time up to which rows were dropped: that of the last expiry, or later where the user dropped more."""
-    dropped = header.get("dropped", least)  # states that were saved before do not have it
-    _require_integer(dropped, LOWEST, HIGHEST, "dropped")
-    return max(int(dropped), least)
+def bound_of(header: dict[str, Any], name: str, least: int) -> int:
+    """Return a time up to which rows were dropped: that of the last expiry, or later where the user dropped more."""
+    bound = header.get(name, least)  # states that were saved before do not have it
+    _require_integer(bound, LOWEST, HIGHEST, name)
+    return max(int(bound), least)
 
 
 def _require_integer(value: Any, least: int, most: int, name: str) -> None:
@@ -114,13 +116,17 @@ def _require_keys(engine: "_core.Keyed", spec: Spec, kinds: "list[pa.DataType]")
         raise _damaged("its keys have values that no column has")
 
 
-def require_retained(engine: "_core.Keyed", spec: Spec, retained: RetainedRows) -> None:
-    """Raise unless every row of the engine is there once, with the columns that are retained of it; panes have none."""
+def require_retained(engine: "_core.Keyed", spec: Spec, retained: RetainedRows, after: int) -> None:
+    """Raise unless every row of the engine is there once, with the columns that are retained of it; panes have none.
+
+    Of rows up to `after`, which are there because windows count them, no columns are.
+    """
     seqs, times = (np.frombuffer(part, dtype=np.int64) for part in engine.held([])[:2])
     if len(np.unique(seqs)) < len(seqs):
         raise _damaged("two of its rows have one place in the stream")
     if not retained.columns:
         return
+    seqs, times = seqs[times > after], times[times > after]
     places, kept = retained.places()
     at = places.searchsorted(seqs)
     if len(seqs) and not (len(places) and (places.take(at, mode="clip") == seqs).all()):

@@ -5,14 +5,20 @@ from typing import Any
 
 from sash import durations
 from sash.errors import ArgumentError, KindError, shown
+from sash.keyed import kinds
 from sash.keyed.session_spec import SESSION, require_per
+from sash.keyed.zones import zone_name
+from sash.monoids.syntax import monoids_of
+from sash.times import is_integer
 
 CHOICES = {
     "emit": ("arrival", "final", "update"),
     "late": ("drop", "emit"),
     "on_error": ("null", "raise"),
-    "closed": ("right", "left"),
+    "closed": ("right", "left", "both", "neither"),
 }
+
+_LATER = ("zone", "min_rows", "idle")  # which earlier versions do not know, and do not miss where they are not used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +27,7 @@ class Spec:
 
     keys: tuple[str, ...]
     time: str
-    windows: tuple[Any, ...]
+    windows: dict[str, Any]  # sizes by the names that end the columns of their results
     aggs: dict[str, Any]
     every: Any = None
     emit: str = "arrival"
@@ -35,6 +41,9 @@ class Spec:
     resolution: Any = None
     on_error: str = "null"
     gap: Any = None  # of sessions; None: results are for events or boundaries
+    zone: str | None = None
+    min_rows: int | None = None
+    idle: Any = None
 
     @classmethod
     def of(cls, *, per: Any = "event", **words: Any) -> "Spec":
@@ -49,15 +58,101 @@ class Spec:
                     f"{name} must be one of {', '.join(known)}, got {shown(words[name])}.",
                     argument=name,
                 )
+        words["aggs"] = monoids_of(words["aggs"])
         words["keys"] = column_names(words["keys"], "keys")
         words["carry"] = column_names(words.get("carry"), "carry")
-        words["windows"] = () if sessions else tuple(durations.listed(words["windows"]))
+        words["windows"] = {} if sessions else named_windows(words["windows"])
         for name in ("time", "id"):
             if words.get(name) is not None or name == "time":
                 require_name(words.get(name), name)
+        if words.get("zone") is not None:
+            words["zone"] = zone_name(words["zone"])
         asked = cls(**words)
         asked._require_grid() if sliding else asked._require_events()
+        asked._require_kinds()
         return asked
+
+    @property
+    def starts_inside(self) -> bool:
+        """Whether a row at the time where a window begins is in it."""
+        return self.closed in ("left", "both")
+
+    @property
+    def ends_inside(self) -> bool:
+        """Whether a row at the time of the anchor is in its windows."""
+        return self.closed in ("right", "both")
+
+    @property
+    def needs_exact_times(self) -> bool:
+        """Whether an instant between two ticks of the rows has other windows than either of them."""
+        timed = any(agg.timed for agg in self.aggs.values())
+        ends = any(kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
+        return timed or ends or self.idle is not None or self.closed in ("both", "neither")
+
+    @property
+    def counts(self) -> bool:
+        """Whether some windows are of rows, or unbounded."""
+        return any(map(kinds.counts, self.windows.values()))
+
+    @property
+    def step(self) -> str | None:
+        """The calendar period whose starts are the boundaries, if it is one."""
+        return None if self.every is None else kinds.calendar_step(self.every, self.zone)
+
+    def require_backward(self) -> None:
+        """Raise for windows that begin at their anchor: a stream does not know what comes."""
+        for window in self.windows.values():
+            if kinds.is_ahead(window):
+                raise ArgumentError(
+                    f"windows must end at their row in a stream, got {shown(window)}; use it with rolling on a table.",
+                    argument="windows",
+                )
+
+    def require_streamable(self) -> None:
+        """Raise for what a stream that must not grow for good cannot have: windows ahead, and keys that never go."""
+        self.require_backward()
+        if self.counts and self.idle is None:
+            raise ArgumentError(
+                'idle must be set where windows count rows or are unbounded, such as "30 days": a stream forgets a key '
+                "that has had no rows for so long, and would otherwise keep all keys for good.",
+                argument="idle",
+            )
+
+    def _require_kinds(self) -> None:
+        windows = self.windows.values()
+        plain = not any(kinds.counts(one) or kinds.is_to_date(one) or kinds.is_ahead(one) for one in windows)
+        if self.every is not None:
+            self._require_kinds_on_grid(plain)
+        if self.zone is not None and self.every is None and not any(map(kinds.is_to_date, self.windows.values())):
+            raise ArgumentError(
+                f"zone must be left out without every= and windows to date, got {shown(self.zone)}.", argument="zone"
+            )
+        if self.idle is not None and not self.counts:
+            raise ArgumentError(
+                f"idle must be left out without windows of rows or 'unbounded', got {shown(self.idle)}.",
+                argument="idle",
+            )
+        if self.min_rows is not None and not (is_integer(self.min_rows) and self.min_rows > 0):
+            raise ArgumentError(f"min_rows must be a positive int, got {shown(self.min_rows)}.", argument="min_rows")
+
+    def _require_kinds_on_grid(self, plain: bool) -> None:
+        for window in self.windows.values():
+            if kinds.is_ahead(window):
+                raise ArgumentError(
+                    f"windows must end at their boundary with every=, got {shown(window)}.", argument="windows"
+                )
+        if self.step is not None and self.offset is not None:
+            raise ArgumentError(
+                f"offset must be left out because every={shown(self.every)} is a calendar period, got "
+                f"{shown(self.offset)}.",
+                argument="offset",
+            )
+        if self.resolution is not None and not (plain and self.step is None):
+            raise ArgumentError(
+                "resolution must be left out with calendar periods and with windows that are not spans of time, got "
+                f"{shown(self.resolution)}.",
+                argument="resolution",
+            )
 
     def _require_events(self) -> None:
         for name in ("offset", "resolution"):
@@ -89,11 +184,39 @@ class Spec:
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "aggs"}
         if not (self.retract is None or isinstance(self.retract, str)):
             plain["retract"] = {"condition": str(self.retract)}
-        plain["windows"] = [plain_size(size) for size in self.windows]
-        for name in ("every", "lateness", "offset", "resolution"):
+        plain["windows"] = plain_windows(self.windows)
+        for name in ("every", "lateness", "offset", "resolution", "idle"):
             plain[name] = plain_size(plain[name])
         gap = plain.pop("gap")  # so that definitions from before sessions are what they were
+        plain = {name: value for name, value in plain.items() if value is not None or name not in _LATER}
         return plain if gap is None else plain | {"per": SESSION, "gap": plain_size(gap)}
+
+
+def named_windows(windows: Any) -> dict[str, Any]:
+    """Return window sizes by name: those of a dict, or else one or several sizes, which name themselves.
+
+    >>> named_windows(["1h", "15 minutes"]), named_windows({"hour": "1h"})
+    ({'1h': '1h', '15minutes': '15 minutes'}, {'hour': '1h'})
+    """
+    if isinstance(windows, dict):
+        for name in windows:
+            if not isinstance(name, str) or not name:
+                raise KindError(f"windows must have names that are text, got {shown(name)}.", argument="windows")
+        named = dict(windows)
+    else:
+        sizes = durations.listed(windows)
+        named = {durations.name_of(size): size for size in sizes}
+        if len(named) < len(sizes):
+            raise ArgumentError(f"windows must be distinct, got {shown(sizes)}.", argument="windows")
+    if not named:
+        raise ArgumentError("windows must hold at least one size, got none.", argument="windows")
+    return named
+
+
+def plain_windows(windows: dict[str, Any]) -> Any:
+    """Return windows as plain data: a list of sizes, or a dict if some have names of their own."""
+    plain = {name: plain_size(size) for name, size in windows.items()}
+    return list(plain.values()) if all(name == durations.name_of(size) for name, size in plain.items()) else plain
 
 
 def plain_size(size: Any) -> Any:

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sash import durations
-from sash.errors import ArgumentError, KindError, UnsupportedError, shown
+from sash.errors import ArgumentError, KindError, RetentionError, UnsupportedError, shown
 from sash.inputs import arrow
+from sash.keyed import expired as expired_rows
 from sash.keyed import saved_state
 from sash.keyed.definition import Definition
-from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position
+from sash.keyed.emit import HIGHEST, LOWEST, Context, Emission, Emitter, Position, clamped
 from sash.keyed.emit_boundaries import BoundaryFinal, BoundaryUpdate
 from sash.keyed.emit_events import EventArrival, EventFinal, EventUpdate
 from sash.keyed.emit_questions import QuestionArrival, QuestionFinal, QuestionUpdate
@@ -38,7 +39,7 @@ from sash.keyed.intake import (
 )
 from sash.keyed.question_columns import ASKED, QuestionColumns
 from sash.keyed.result_schema import require_readable
-from sash.keyed.retained_rows import RetainedRows
+from sash.keyed.retained_rows import SPARE, RetainedRows
 from sash.keyed.spec import Spec
 from sash.times import Instants, as_datetime64, is_integer
 
@@ -87,7 +88,8 @@ class Stream:
     retained: RetainedRows
     position: Position
     time_type: "pa.DataType"
-    dropped: int = LOWEST  # rows at or before this time are no longer there
+    dropped: int = LOWEST  # rows at or before this time are no longer there, but as the last ones of their key
+    settled: int = LOWEST  # the horizon at the last expiry, before which windows that count have no rows but those
     asking: QuestionColumns | None = None  # questions come beside the events, and only they have results
     chained: bool = False  # rows come when the watermark passes them, so those of a step are judged by the one before
 
@@ -179,7 +181,7 @@ class Stream:
         """Drop what no result that is still to come can see."""
         bound = self.retained_after(self.horizon.at)
         if self.horizon.at is not None:
-            self._drop(bound, max(self.emitter.late_before(self.horizon.at), LOWEST))
+            self._expire(bound, max(self.emitter.late_before(self.horizon.at), LOWEST))
             if self.asking is not None:
                 self._asker.forget(self.horizon.at)
 
@@ -194,7 +196,9 @@ class Stream:
         self.position.revision += 1
         emission = self.emitter.rest()
         self.engine.expire(HIGHEST, HIGHEST)
-        self.dropped = max(self.dropped, LOWEST if self.position.newest is None else self.position.newest)
+        if self.position.newest is not None:
+            self.dropped = max(self.dropped, self.position.newest)
+            self.settled = max(self.settled, self.position.newest + 1)
         return emission
 
     def drop_before(self, horizon: Any) -> None:
@@ -204,19 +208,49 @@ class Stream:
         bound = self.ticks(horizon, "horizon")
         if self.panes is not None:
             bound = max(self.panes.late_before(bound), LOWEST + 1)
-        self._drop(bound - 1, bound)
+        if self.spec.counts:
+            self._require_settled(bound, horizon)
+            self.engine.drop(bound - 1)
+        self._expire(bound - 1, bound)
 
-    def _drop(self, bound: int, horizon: int) -> None:
+    def _require_settled(self, bound: int, horizon: Any) -> None:
+        """Raise for a time within what has expired: windows that count remember it as a whole."""
+        if bound < self.settled and any(kind.kind == "unbounded" for _, kind in self.definition.windows):
+            raise RetentionError(
+                f"horizon must be {self.time_text(self.settled)} or later, because earlier rows have been combined, "
+                f"got {shown(horizon)}.",
+                argument="horizon",
+            )
+
+    def _expire(self, bound: int, horizon: int) -> None:
         self.engine.expire(bound, horizon)
-        self.retained.expire(bound)
+        if not self._retains_counted:
+            self.retained.expire(bound)
+        elif self.retained.rows_held > 2 * self.engine.live_rows + SPARE:
+            self.retained.keep(np.frombuffer(self.engine.held([])[0], dtype=np.int64))
         self.dropped = max(self.dropped, bound)
+        self.settled = max(self.settled, horizon)
+
+    @cached_property
+    def _retains_counted(self) -> bool:
+        """Whether columns are needed of the last rows of each key, however old they are."""
+        return bool(self.definition.foreign) and any(kind.kind == "rows" for _, kind in self.definition.windows)
+
+    @property
+    def answerable(self) -> int:
+        """The first instant whose windows have all their rows; LOWEST if nothing was dropped."""
+        if self.dropped == LOWEST:
+            return self.settled if self.spec.counts else LOWEST
+        first = self.engine.frame.first_after(self.dropped)
+        timed = HIGHEST + 1 if first is None else first
+        return max(timed, self.settled) if self.spec.counts else timed
 
     @cached_property
     def panes(self) -> Grid | None:
         """The grid of the panes that rows are combined into, or their times rounded to; None: there are none."""
         grid = self.definition.grid(self.spec)
-        merged = grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec))
-        return grid if merged else None
+        merged = self.spec.resolution is not None or self.definition.merges(self.spec)
+        return grid if merged and isinstance(grid, Grid) else None
 
     def take_back(self, table: "pa.Table", names: int) -> None:
         """Take back the row of a step of one row that raised, after its position was put back.
@@ -250,10 +284,13 @@ class Stream:
         require_readable(spec, stream.definition, schema)
         stream.retained.restore(kept)
         saved_state.load(stream.engine, spec, schema, rows, position["seq"])
-        if not stream.definition.merges(spec):
-            saved_state.require_retained(stream.engine, spec, stream.retained)
         stream.restore_position(position)
         stream.dropped = stream.retained_after(stream.horizon.at)
+        if stream.horizon.at is not None:
+            stream.settled = clamped(stream.emitter.late_before(stream.horizon.at))
+        if not stream.definition.merges(spec):
+            after = stream.dropped if spec.counts and not stream._retains_counted else LOWEST
+            saved_state.require_retained(stream.engine, spec, stream.retained, after)
         return stream
 
     @cached_property
@@ -288,7 +325,7 @@ class Stream:
         new.retained.adopt(self.retained)
         new.restore_position(self.saved_position())
         new.horizon.watermark = self.horizon.watermark
-        new.dropped = self.dropped
+        new.dropped, new.settled = self.dropped, self.settled
         new.definition.learned.update(self.definition.learned)
         return new
 
@@ -305,6 +342,9 @@ class Stream:
         return both
 
     def _replay(self, table: "pa.Table") -> NDArray[np.bool_]:
+        expired, table = expired_rows.apart(table)
+        if expired is not None:
+            expired_rows.load_expired(self.engine, self.spec, expired)
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
@@ -313,6 +353,10 @@ class Stream:
         if self.asking is not None:
             self._asker.replayed(batch.table.select(list(self.spec.keys)), batch.times)
         return _made_a_difference(status)
+
+    def held(self) -> NDArray[np.int64]:
+        """Return the places in the stream of the rows that are held."""
+        return np.frombuffer(self.engine.held([])[0], dtype=np.int64)
 
     def resume(self, saved: dict[str, Any]) -> None:
         """Continue from a position, after all rows up to it have been replayed."""
@@ -345,10 +389,13 @@ class Stream:
         newest = _latest(stored, self.position.newest) if self.spec.emit == "update" else stored
         if newest is None:
             return None
-        clean_at = newest + self.definition.largest + self.horizon.lateness + 1 + self.emitter.reach
+        needed_until = self.engine.frame.needed_until(newest)
+        emit_at = self.emitter.next_at()
+        if needed_until == HIGHEST:  # the last rows of a key, or their aggregate, always are
+            return emit_at
+        clean_at = needed_until + self.horizon.lateness + 1 + self.emitter.reach
         if stored is None and watermark is not None and watermark >= clean_at:
             return None
-        emit_at = self.emitter.next_at()
         return clean_at if emit_at is None else min(clean_at, emit_at)
 
     # --- arguments --------------------------------------------------------------------------------
@@ -387,10 +434,10 @@ class Stream:
         beyond = exact - exact.astype(f"datetime64[{unit}]")
         if not beyond or beyond < np.timedelta64(0):
             return self.ticks(time, argument)
-        if self.definition.timed:
+        if self.spec.needs_exact_times:
             raise ArgumentError(
-                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because aggregates depend on "
-                f"time, got {shown(time)}.",
+                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because windows or aggregates "
+                f"depend on it, got {shown(time)}.",
                 argument=argument,
             )
         return self.ticks(time - (beyond.item() if isinstance(time, datetime) else beyond), argument) + up

@@ -54,6 +54,9 @@ class KeyedWindows:
         on_error: str = "null",
         gap: Any = None,
         schema: Any = None,
+        zone: Any = None,
+        min_rows: int | None = None,
+        idle: Any = None,
     ) -> None:
         """Define the aggregates; `schema` or else the first values determine the types of the columns.
 
@@ -69,8 +72,9 @@ class KeyedWindows:
         self.spec = Spec.of(
             keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
             late=late, retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution,
-            on_error=on_error, gap=gap,
+            on_error=on_error, gap=gap, zone=zone, min_rows=min_rows, idle=idle,
         )  # fmt: skip
+        self.spec.require_backward()
         self._stream: Stream | None = None if schema is None else Stream.of(self.spec, empty_table(schema))
         self._counts = dict.fromkeys(COUNTS, 0)
         self._single: OneByOne | None = None  # of the stream, from the first event or question on
@@ -259,6 +263,8 @@ class KeyedWindows:
                 return serialize.join(header, b"", b"")
             header["stream"] = self._stream.saved_position()
             header["dropped"] = self._stream.dropped
+            if self.spec.counts:
+                header["settled"] = self._stream.settled
             rows, retained = self._stream.engine.dump(), self._stream.retained.to_bytes(self._stream.schema)
             return serialize.join(header, rows, retained)
 
@@ -282,7 +288,8 @@ class KeyedWindows:
             made._counts = saved_state.counts_of(header["counts"], made._counts)
             if "stream" in header:
                 made._stream = Stream.restored(made.spec, header["stream"], rows, retained)
-                made._stream.dropped = saved_state.dropped_of(header, made._stream.dropped)
+                made._stream.dropped = saved_state.bound_of(header, "dropped", made._stream.dropped)
+                made._stream.settled = saved_state.bound_of(header, "settled", made._stream.settled)
         return made
 
     def drop_before(self, horizon: Any) -> None:

@@ -24,6 +24,7 @@ from sash.monoids.moments import (
     std,
     variance,
 )
+from sash.monoids.names import BUILT_IN
 from sash.monoids.order import (
     argmax,
     argmin,
@@ -41,12 +42,12 @@ from sash.monoids.order import (
     top_k,
 )
 from sash.monoids.quantile_sketch import approx_quantile
-from sash.monoids.registry import BUILT_IN, EXAMPLES, Card, cards, cards_markdown
+from sash.monoids.registry import EXAMPLES, Card, cards, cards_markdown
 from sash.monoids.sets import Bloom, bloom, hyperloglog
 from sash.monoids.sketches import cpc, frequent_items, kll, state_bytes, theta
 from sash.monoids.structs import struct
 from sash.monoids.sums import count, count_if, mean, product, sum, weighted_mean
-from sash.monoids.timed import decayed_sum, rate, time_weighted_mean
+from sash.monoids.timed import decayed_mean, decayed_sum, rate, time_weighted_mean
 
 __all__ = [
     "BUILT_IN",
@@ -74,6 +75,7 @@ __all__ = [
     "count_if",
     "covariance",
     "cpc",
+    "decayed_mean",
     "decayed_sum",
     "delta",
     "distinct",

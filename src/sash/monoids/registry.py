@@ -12,6 +12,7 @@ from sash.monoids.bits import bit_and, bit_or, bit_xor
 from sash.monoids.collect import collect_list, collect_set, distinct, median, quantile, string_agg
 from sash.monoids.histogram import histogram
 from sash.monoids.moments import correlation, covariance, geomean, kurtosis, regression, skewness, std, variance
+from sash.monoids.names import BUILT_IN
 from sash.monoids.order import argmax, argmin, bottom_k, delta, first, first_k, last, last_k, maxcount, mincount, top_k
 from sash.monoids.order import max as largest
 from sash.monoids.order import min as smallest
@@ -22,7 +23,7 @@ from sash.monoids.sketches import available, cpc, frequent_items, kll, theta
 from sash.monoids.structs import struct
 from sash.monoids.sums import count, count_if, mean, product, weighted_mean
 from sash.monoids.sums import sum as total
-from sash.monoids.timed import decayed_sum, rate, time_weighted_mean
+from sash.monoids.timed import decayed_mean, decayed_sum, rate, time_weighted_mean
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ ROWS: tuple[Row, ...] = (
     Row(any_true, any_true(), "8 bytes"),
     Row(histogram, histogram((0, 10, 20)), "8 bytes per bin", "O(bins)"),
     Row(decayed_sum, decayed_sum(10), "16 bytes"),
+    Row(decayed_mean, decayed_mean(10), "24 bytes"),
     Row(time_weighted_mean, time_weighted_mean(), "32 bytes"),
     Row(rate, rate(), "8 bytes"),
     Row(affine, affine(), "16 bytes"),
@@ -112,7 +114,7 @@ ROWS: tuple[Row, ...] = (
     Row(struct, struct(n=count(), top=largest()), "the sum over its fields", "the sum over its fields"),
 )
 
-BUILT_IN: dict[str, Callable[..., Monoid]] = {row.make.__name__: row.make for row in ROWS}
+BUILT_IN.update({row.make.__name__: row.make for row in ROWS})
 EXAMPLES: dict[str, Monoid] = {row.make.__name__: row.example for row in ROWS}
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sash.errors import ArgumentError, KindError, shown
 from sash.monoid import Monoid, Part
+from sash.monoids.syntax import monoid_of
 from sash.times import is_null
 
 _MOST = 64
@@ -116,8 +117,10 @@ def _parts(fields: tuple[_Field, ...]) -> tuple[Part, ...]:
     return parts
 
 
-def struct(**fields: Monoid) -> Monoid:
+def struct(**fields: Monoid | str) -> Monoid:
     """Several aggregates over one window, as a dict of their results; None in each if empty, 0 for counts.
+
+    A field is a monoid, or text such as "sum(amount)".
 
     If the fields name columns, a value is a dict of columns; otherwise every field reads the value itself. As in SQL,
     nulls (None) are skipped, and a field that has seen only nulls is None. NaN is not null. A column that starts with
@@ -131,17 +134,18 @@ def struct(**fields: Monoid) -> Monoid:
     """
     if not 1 <= len(fields) <= _MOST:
         raise ArgumentError(f"fields must be 1 to {_MOST} monoids, got {len(fields)}.", argument="fields")
-    members = tuple(_field(name, monoid) for name, monoid in fields.items())
+    monoids = {name: monoid_of(field, name) for name, field in fields.items()}
+    members = tuple(_field(name, monoid) for name, monoid in monoids.items())
     mapped = _reads_mappings(members)
     return Monoid(
         identity=(None,) * len(members),
         combine=partial(_combine, members),
         lift=partial(_lift, members, mapped),
         lower=partial(_lower, members),
-        commutative=all(monoid.commutative for monoid in fields.values()),
-        timed=any(monoid.timed for monoid in fields.values()),
-        exact=all(monoid.exact for monoid in fields.values()),
+        commutative=all(monoid.commutative for monoid in monoids.values()),
+        timed=any(monoid.timed for monoid in monoids.values()),
+        exact=all(monoid.exact for monoid in monoids.values()),
         name="struct",
-        arguments=tuple(fields.items()),
+        arguments=tuple(monoids.items()),
         parts=_parts(members),
     )

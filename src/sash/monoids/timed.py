@@ -1,4 +1,4 @@
-"""Aggregates that depend on time: decayed_sum, time_weighted_mean, rate.
+"""Aggregates that depend on time: decayed_sum, decayed_mean, time_weighted_mean, rate.
 
 They lift a value with its time, and lower a state for the time range from `start` to `stop`. Durations are in seconds
 if times are instants, and in the unit of the times otherwise. Of a pair `(timestamp, id)` only the timestamp is used.
@@ -116,6 +116,56 @@ def decayed_sum(half_life: Any, column: str | None = None) -> Monoid:
         column=column,
         arguments=(("half_life", length),),
         parts=(Part("decayed_sum", (Input(column, "float"),), (length,)),),
+    )
+
+
+# --- decayed mean ---------------------------------------------------------------------------------
+
+
+class _Faded(NamedTuple):
+    total: float
+    weight: float  # of all values, where those of the newest time weigh 1 each
+    at: Any
+
+
+def _weighing_one(value: Any, time: Any) -> _Faded:
+    return _Faded(real(value), 1.0, time)
+
+
+def _both_faded(half_life: float, a: _Faded, b: _Faded) -> _Faded:
+    older, newer = (a, b) if a.at <= b.at else (b, a)
+    share = _weight(half_life, span(older.at, newer.at))
+    total = older.total * share if math.isfinite(older.total) else older.total
+    return _Faded(total + newer.total, older.weight * share + newer.weight, newer.at)
+
+
+def _faded_mean(state: _Faded | None, _start: Any, _stop: Any) -> float | None:
+    return None if state is None else state.total / state.weight
+
+
+def decayed_mean(half_life: Any, column: str | None = None) -> Monoid:
+    """Mean of the values, each of half the weight after every `half_life` of its age; None if empty.
+
+    It is the exponential moving average over times that need not be regular. `half_life` is a number in the unit of the
+    times; for instants, a timedelta or a number of seconds. When the range ends makes no difference.
+
+    >>> m = decayed_mean(10)
+    >>> m.lower(m.combine(m.lift(8.0, 0), m.lift(2.0, 20)), 0, 30)
+    3.2
+    """
+    length = _checked_half_life(half_life)
+    return Monoid(
+        identity=None,
+        combine=partial(joined, partial(_both_faded, length)),
+        lift=_weighing_one,
+        lower=_faded_mean,
+        commutative=True,
+        timed=True,
+        exact=False,
+        name="decayed_mean",
+        column=column,
+        arguments=(("half_life", length),),
+        parts=(Part("decayed_mean", (Input(column, "float"),), (length,)),),
     )
 
 

@@ -37,6 +37,9 @@ def rolling(
     resolution: Any = None,
     on_error: str = "null",
     gap: Any = None,
+    zone: Any = None,
+    min_rows: int | None = None,
+    idle: Any = None,
     at: DataFrame | None = None,
     at_time: str | None = None,
     at_id: str | None = None,
@@ -63,6 +66,9 @@ def rolling(
     With `per="session"` and `gap`, the result has a row for each key and session instead, and `windows` is left out; a
     session, but not a key, must fit into memory. A stream keeps the rows from the horizon on, and of each open session
     one record of those before.
+
+    `zone`, `min_rows` and `idle` are as in `sash.rolling`, and so are all kinds of windows. A stream has no "next 1h",
+    and needs `idle` for windows that count rows or are unbounded: it forgets a key that has had no rows for so long.
 
     With `at`, another DataFrame with key and time columns, all its rows and columns come back, with the results as of
     each of them: a point-in-time join, as in `sash.rolling`. `at_time` is its time column if that has another name.
@@ -94,7 +100,7 @@ def rolling(
     spec = Spec.of(
         keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness, late=late,
         retract=retract, id=id, carry=carry, closed=closed, offset=offset, resolution=resolution, on_error=on_error,
-        gap=gap,
+        gap=gap, zone=zone, min_rows=min_rows, idle=idle,
     )  # fmt: skip
     if not df.isStreaming:
         return roll_batch(df, spec) if at is None else answer_batch(df, at, at_time, spec)

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from sash import _core, monoids, serialize
-from sash.errors import ArgumentError, SashError, shown
+from sash.errors import ArgumentError, KindError, SashError, shown
 from sash.inputs import record
 from sash.inputs.batch import Kinds, is_record
 from sash.monoid import Monoid
+from sash.monoids import syntax
 from sash.times import Instants
 
 
-def monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
+def monoid_of(header: dict[str, Any], monoid: Monoid | str | None) -> Monoid:
     """Return the monoid that a header describes; `monoid`, if set, must match it."""
     saved = header["monoid"]
     if monoid is None:
@@ -26,6 +27,9 @@ def monoid_of(header: dict[str, Any], monoid: Monoid | None) -> Monoid:
                     argument="monoid",
                 )
         return serialize.monoid_from(saved)
+    monoid = syntax.monoid_of(monoid, "monoid")
+    if not isinstance(monoid, Monoid):
+        raise KindError(f"monoid must be a Monoid, got {shown(monoid)}.", argument="monoid")
     if json.loads(json.dumps(serialize.monoid_to(monoid))) != saved:
         raise ArgumentError(
             f"monoid must be the one that this window was saved with, {shown(saved['name'])}, got {shown(monoid)}.",

@@ -16,6 +16,7 @@ from sash.errors import ArgumentError, KindError, SashError, shown
 from sash.inputs import batch
 from sash.inputs.batch import Kinds
 from sash.monoid import Monoid
+from sash.monoids import syntax
 from sash.monoids.arguments import checked_int
 from sash.times import as_number, is_integer
 from sash.window import slide_results
@@ -69,18 +70,19 @@ class Window(_core.Window):
 
     def __init__(
         self,
-        monoid: Monoid,
+        monoid: Monoid | str,
         *,
         structure: str = "fiba",
         min_arity: int | None = None,
         leaf_capacity: int | None = None,
         fanout: int | None = None,
     ) -> None:
-        """Create an empty window.
+        """Create an empty window; `monoid` is a Monoid, or text such as "quantile(0.9)".
 
         `min_arity` is the paper's µ and applies to "paper" and "classic"; `leaf_capacity` and `fanout` apply to "fiba",
         which by default chooses them by the cost of the monoid.
         """
+        monoid = syntax.monoid_of(monoid, "monoid")
         if not isinstance(monoid, Monoid):
             raise KindError(f"monoid must be a Monoid, got {shown(monoid)}.", argument="monoid")
         if structure not in STRUCTURES:
@@ -281,7 +283,7 @@ class Window(_core.Window):
         return serialize.join({**header, "rows": len(self), "wide": False}, b"", objects)
 
     @classmethod
-    def from_bytes(cls, data: Any, monoid: Monoid | None = None, *, allow_pickle: bool = False) -> "Window":
+    def from_bytes(cls, data: Any, monoid: Monoid | str | None = None, *, allow_pickle: bool = False) -> "Window":
         """Return the window that `to_bytes` saved, or raise a `CorruptStateError` for other bytes.
 
         Built-in monoids are found by name; pass a custom one as `monoid`. A window of Python objects is pickled, and

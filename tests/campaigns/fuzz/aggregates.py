@@ -210,6 +210,14 @@ def decayed(values: list, times: list, stop: Any, half_life: float) -> float:
     return math.fsum(v * 0.5 ** ((stop - t) / half_life) for v, t in zip(values, times, strict=True))
 
 
+def decayed_average(values: list, times: list, half_life: float) -> float | None:
+    """Return the mean of the values, each of half the weight after every half-life that it is older than the newest."""
+    if not values:
+        return None
+    weights = [0.5 ** ((max(times) - t) / half_life) for t in times]
+    return math.fsum(v * w for v, w in zip(values, weights, strict=True)) / math.fsum(weights)
+
+
 def time_weighted(values: list, times: list, stop: Any) -> float | None:
     """Return the mean by duration: each value lasts until the next, the last until the end."""
     if not values:
@@ -311,6 +319,13 @@ AGGREGATES: dict[str, Agg] = {
     "affine": Agg("monoids.affine({c})", plain(affine), ("pair", "pair_int"), exact=False),
     "decayed_sum": Agg(
         "monoids.decayed_sum(4, {c})", lambda v, t, a, b: decayed(v, t, b, 4), FINITE, exact=False, timed=True
+    ),
+    "decayed_mean": Agg(
+        "monoids.decayed_mean(4, {c})",
+        lambda v, t, a, b: decayed_average(v, t, 4),
+        FINITE,
+        exact=False,
+        timed=True,
     ),
     "time_weighted_mean": Agg(
         "monoids.time_weighted_mean({c})", lambda v, t, a, b: time_weighted(v, t, b), FINITE, exact=False, timed=True

@@ -24,7 +24,8 @@ TICKS = {"int": 1, "s": 1, "us": Fraction(1, 10**6), "ns": Fraction(1, 10**9)}
 COMBINED = {
     "count", "count_if", "sum", "sum_exact", "mean", "product", "min", "max", "range", "maxcount", "mincount", "top_k",
     "bottom_k", "variance", "variance_0", "std", "skewness", "kurtosis", "geomean", "bit_and", "bit_or", "bit_xor",
-    "all", "any", "histogram", "weighted_mean", "covariance", "correlation", "regression", "decayed_sum", "rate",
+    "all", "any", "histogram", "weighted_mean", "covariance", "correlation", "regression", "decayed_sum",
+    "decayed_mean", "rate",
 }  # fmt: skip
 CLOSED = [None, None, "both", "left", "right", "neither"]
 

@@ -82,6 +82,7 @@ def message(call, *arguments, **options):
 
 
 NEVER, ARRIVAL = (message(KeyedWindows, **SLIDING, emit=emit) for emit in ("never", "arrival"))
+HORS = message(nanoseconds, "24 hors", "windows")
 
 
 def changed(old, new):
@@ -109,6 +110,27 @@ def test_an_upsert_of_events_without_an_id_has_a_warning():
     assert parse(GOOD).warnings == []
     assert parse(events, overrides=["rolling.id=n"]).warnings == []
     assert parse(events, overrides=['sink.options.keys=["card", "at"]']).warnings == []
+
+
+def test_windows_may_have_names():
+    """In a table of their own, or on one line; results are named after them."""
+    inline = parse(changed('["1h", "24h"]', '{ hour = "1h", day = "24h" }'))
+    table = parse(
+        changed('windows = ["1h", "24h"]\n', "").replace("[sink]", '[rolling.windows]\nhour="1h"\nday="24h"\n[sink]')
+    )
+    assert inline.rolling.spec.windows == table.rolling.spec.windows == {"hour": "1h", "day": "24h"}
+    assert parse(GOOD).rolling.spec.windows == {"1h": "1h", "24h": "24h"}
+
+
+def test_windows_of_all_kinds_may_be_written():
+    windows = (
+        'windows = ["100 rows", "month to date", "unbounded"]\nidle = "30 days"\nzone = "Europe/Berlin"\nmin_rows = 3'
+    )
+    pipeline = parse(changed('windows = ["1h", "24h"]', windows).replace('every = "1 minute"', 'every = "1 week"'))
+    assert [*pipeline.rolling.spec.windows] == ["100rows", "month_to_date", "unbounded"]
+    assert (pipeline.rolling.spec.idle, pipeline.rolling.spec.zone, pipeline.rolling.spec.min_rows) == (
+        *("30 days", "Europe/Berlin", 3),
+    )
 
 
 def test_one_name_is_a_list_of_one():
@@ -161,6 +183,13 @@ def test_the_files_in_the_documentation_are_pipelines():
         ('keys = ["card"]', 'keys = ["a", 1]', "28: rolling.keys[1]: must be a string, got 1."),
         ('"24h"]', '"24 hors"]', f"30: rolling.windows[1]: {message(nanoseconds, '24 hors', 'windows')}"),
         ('["1h", "24h"]', '[\n"1h",\n"x"]', f"32: rolling.windows[1]: {message(nanoseconds, 'x', 'windows')}"),
+        ('windows = ["1h", "24h"]', "[rolling.windows]\nday = '24 hors'", f"31: rolling.windows.day: {HORS}"),
+        ('["1h", "24h"]', '["100 rows"]', "27: rolling.idle: idle must be set where windows count rows or"),
+        ('["1h", "24h"]', '["next 1h"]', "30: rolling.windows: windows must end at their boundary with every="),
+        ('["1h", "24h"]', '["month to dat"]', "30: rolling.windows[0]: windows must be"),
+        ('["1h", "24h"]', '["month to date"]\nzone = "Europe/Berlim"', "31: rolling.zone: zone must be the name of a"),
+        ('every = "1 minute"', 'every = "2 months"', "31: rolling.every: every must be one calendar period"),
+        ('windows = ["1h", "24h"]', "windows = {}", "30: rolling.windows: windows must hold at least one size"),
         ('windows = ["1h", "24h"]', "windos = 1", "30: rolling.windos: unknown key; did you mean `windows`?"),
         ('emit = "update"', 'emit = "never"', f"32: rolling.emit: {NEVER}"),
         ('"update"', '"arrival"', f"32: rolling.emit: {ARRIVAL}"),

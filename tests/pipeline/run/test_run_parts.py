@@ -218,6 +218,21 @@ def test_the_state_of_rows_follows_the_rate(tmp_path):
     assert carried.memory_bytes > found.memory_bytes + 12 * found.entries  # the text of a note
 
 
+def test_the_state_of_windows_that_count_follows_the_keys(tmp_path):
+    """The last 50 rows of each key before the horizon, or one aggregate, besides the rows after it."""
+    last = plan(tmp_path, emit="final", windows=["50 rows"], idle="30d")
+    found = estimate(last, "10 minutes", rows_per_second=10, keys=200)
+    assert (found.span_seconds, found.entries) == (600, 6_000 + 200 * 50)
+    assert found.lines()[0] == "16k rows: 10 rows/s × 10 min + 200 keys × 50"
+    ever = plan(tmp_path, emit="final", windows=["unbounded"], idle="30d")
+    assert estimate(ever, "10 minutes", rows_per_second=10, keys=200).entries == 6_200
+
+
+def test_the_state_of_a_period_is_that_of_its_end(tmp_path):
+    made = plan(tmp_path, emit="final", windows=["week to date"], zone="Europe/Berlin")
+    assert estimate(made, "0s", rows_per_second=0.01, keys=5).entries == 6_048
+
+
 def test_the_state_of_panes_follows_the_keys(tmp_path):
     """A pane a minute for each key, however many rows there are; and never more panes than rows."""
     made = plan(tmp_path, every="1 minute")

@@ -5,6 +5,8 @@ after. A stream in this process has the last definition from the beginning. Resu
 must be equal in the end; what came after it must be right; and what can't be answered is refused before anything runs.
 """
 
+import itertools
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -401,6 +403,32 @@ def test_another_condition_for_deletes_is_refused():
         resumed("op = 'gone'")
     said = """: retract is "op = 'gone'", was "op = 'delete'", and cannot change. Start from a new checkpoint"""
     assert said in str(refused.value)
+
+
+def test_a_window_that_is_renamed_has_a_new_column():
+    """What is not final comes again under the new name; the name that a window has anyway is no change."""
+    asking = Asking(aggs={"n": ("count",)}, sizes=(12,), emit="update", lateness=6)
+    spec = Spec.of(**asking.engine_words())
+    plans = [
+        plan_of(asking.schema(), replace(spec, windows=windows), 3, protected=2)
+        for windows in ({"6000us": "6000us"}, {"hour": "6000us"}, {"hour": "6000us", "half": "3000us"})
+    ]
+    assert plans[0].stored_plain == asking.plan().stored_plain
+    play = Play(plans[0], seed=1, delay_ms=0)
+    play.batch(asking.table([row(10, 1), row(14, 1)]).select(plans[0].schema.names), None)
+    for before, plan in itertools.pairwise(plans):
+        change = change_from(plan, before.stored_plain)
+        assert [text.split(",")[0] for text in change.differences()] == [f"windows is {plan_text(plan)}"]
+        play.plan = replace(plan, probe=play._probe)
+        said = play.batch(asking.table([row(15, 1)]).select(plan.schema.names), None)
+        wanted = {"n_hour"} | ({"n_half"} if plan is plans[2] else set())
+        assert wanted == {name for name in said.column_names if name.startswith("n_")}
+        assert said["t"].cast(pa.int64()).to_pylist()[:2] == [10 * TICK_US, 14 * TICK_US]
+    assert said["n_hour"].to_pylist() == [1, 2, 4, 4]
+
+
+def plan_text(plan: Any) -> str:
+    return json.dumps(plan.stored.words["windows"]).split(",")[0]
 
 
 def test_panes_without_keys():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.spark.stream import log
 from support.buckets.questions import Questioned, QuestionTrial, plain
 
 KEYS = st.sampled_from(["a", "b", "c", None])
@@ -65,6 +66,18 @@ def test_answers_are_those_of_the_accepted_rows(
     """Whatever fails, and wherever a bucket runs next; with late questions dropped or emitted, with deletes or not."""
     late = "emit" if some else "drop"
     run(Questioned(emit=emit, closed=closed, lateness=lateness, late=late, retract=not some), steps, seed)
+
+
+@pytest.mark.parametrize("emit", ["arrival", "final", "update"])
+@given(STEPS, st.integers(0, 2**16), st.sampled_from(["right", "left"]), st.sampled_from([0, 4]), st.booleans())
+def test_answers_about_the_last_rows_and_about_everything(
+    emit: str, steps: list[Any], seed: int, closed: str, lateness: int, retract: bool
+) -> None:
+    """A question has the rows before it, as many as a window counts, and starts from nothing after a gap."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "SURPLUS_ROWS", 2)
+        counted = ("2 rows", "5 rows", "unbounded")
+        run(Questioned(emit=emit, closed=closed, lateness=lateness, retract=retract, counted=counted), steps, seed)
 
 
 @given(STEPS, st.integers(0, 2**16))

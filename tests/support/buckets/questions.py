@@ -32,6 +32,8 @@ class Questioned:
     retract: bool = False
     python: bool = False
     more: bool = False  # another aggregate
+    counted: tuple[str, ...] = ()  # windows of rows, or "unbounded"
+    idle: int = 10
 
     def plan(self, buckets: int = 3, **more: Any) -> Plan:
         """The plan of its stream."""
@@ -41,8 +43,9 @@ class Questioned:
         aggs |= {"top": monoids.max("x")} if self.more else {}
         words: dict[str, Any] = {"aggs": aggs | ({"text": letters("x")} if self.python else {})}
         words |= {"id": "i", "retract": "gone"} if self.retract else {"id": "i"}
+        words |= {"idle": duration(self.idle)} if self.counted else {}
         spec = Spec.of(
-            keys=["k"], time="t", windows=[duration(size) for size in self.sizes], emit=self.emit, late=self.late,
+            keys=["k"], time="t", windows=[*map(duration, self.sizes), *self.counted], emit=self.emit, late=self.late,
             lateness=duration(self.lateness), closed=self.closed, **words,
         )  # fmt: skip
         kinds = EVENTS | ({"gone": spark.BooleanType()} if self.retract else {})
@@ -123,26 +126,36 @@ class QuestionOracle:
 
     def _names(self) -> list[str]:
         aggs = ["n", "s", "new", *(["text"] if self.asking.python else []), *(["top"] if self.asking.more else [])]
-        return [f"{agg}_{duration(size)}" for agg in aggs for size in self.asking.sizes]
+        sizes = [*map(duration, self.asking.sizes), *(name.replace(" ", "") for name in self.asking.counted)]
+        return [f"{agg}_{size}" for agg in aggs for size in sizes]
 
     def _marked(self, row: Row, late: bool = False) -> Row:
         row = row | ({"deleted": False} if self.asking.emit == "update" else {})
         return row | ({"late": late} if self.asking.late == "emit" else {})
 
+    def _counted(self, rows: list[Row], window: str, at: int) -> list[Row]:
+        """Return the last rows before a time, as many as a window counts, from the last gap on."""
+        found: list[Row] = []
+        most = len(rows) if window == "unbounded" else int(window.split()[0])
+        for row in reversed(rows):
+            if len(found) == most or at - row["t"] > self.asking.idle:
+                break
+            found.insert(0, row)
+            at = row["t"]
+        return found
+
     def _answer(self, question: Row) -> Row:
         answer = dict(question)
-        for size in self.asking.sizes:
-            low, high = (
-                (question["q"] - size, question["q"])
-                if self.asking.closed == "left"
-                else (question["q"] - size + 1, question["q"] + 1)
-            )
-            rows = [row for i, row in self.accepted.items() if i not in self.gone]
-            rows = [row for row in rows if row["k"] == question["k"] and low <= row["t"] < high]
-            values = [row["x"] for row in sorted(rows, key=lambda row: (row["t"], row["i"]))]
+        high = question["q"] + (self.asking.closed == "right")
+        rows = [row for i, row in self.accepted.items() if i not in self.gone]
+        rows = [row for row in rows if row["k"] == question["k"] and row["t"] < high]
+        rows.sort(key=lambda row: (row["t"], row["i"]))
+        windows = {duration(size): [row for row in rows if row["t"] >= high - size] for size in self.asking.sizes}
+        windows |= {name.replace(" ", ""): self._counted(rows, name, question["q"]) for name in self.asking.counted}
+        for name, seen in windows.items():
+            values = [row["x"] for row in seen]
             there = [value for value in values if value is not None]
-            name = duration(size)
-            answer |= {f"n_{name}": len(rows), f"s_{name}": sum(there) if there else None}
+            answer |= {f"n_{name}": len(seen), f"s_{name}": sum(there) if there else None}
             answer[f"new_{name}"] = there[-1] if there else None
             if self.asking.more:
                 answer[f"top_{name}"] = max(there, default=None)

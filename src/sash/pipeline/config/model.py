@@ -4,17 +4,19 @@ from collections.abc import Callable
 from datetime import date, time
 from typing import Annotated, Any, Literal
 
-from sash.durations import listed, name_of, nanoseconds
+from sash.durations import listed, nanoseconds
 from sash.errors import ArgumentError, SashError, UnsupportedError, shown
 from sash.keyed.definition import column_name
+from sash.keyed.kinds import calendar_step, kind_of
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
-from sash.pipeline.config.aggregate_syntax import aggregate
+from sash.monoids.syntax import aggregate
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError
 from sash.pipeline.config.toml_lines import Path
 
 TO_PATHS = ("upsert", "delta")
 UPSERTS = (*TO_PATHS, "postgresql")
+AS_LIST, AS_TABLE = "<list>", "<table>"  # forms of windows, which pydantic puts into the paths of their mistakes
 
 try:
     from pydantic import (
@@ -22,8 +24,10 @@ try:
         BaseModel,
         BeforeValidator,
         ConfigDict,
+        Discriminator,
         Field,
         PlainValidator,
+        Tag,
         ValidationError,
         ValidationInfo,
     )
@@ -60,6 +64,17 @@ def _size(value: Any, key: str) -> Any:
     return value
 
 
+def _window(value: Any, key: str) -> Any:
+    """Check a window without the time column: a size, or another kind."""
+    kind_of(value, None if isinstance(value, int) and not isinstance(value, bool) else "ns")
+    return value
+
+
+def _step(value: Any, key: str) -> Any:
+    """Check a step of boundaries: a size, or a calendar period."""
+    return value if calendar_step(value, "UTC") is not None else _size(value, key)
+
+
 def _aggregate(value: Any, key: str) -> Monoid:
     if not isinstance(value, str):
         raise ArgumentError(f'must be a call such as "sum(amount)", got {shown(value)}.', argument=key)
@@ -85,6 +100,12 @@ def _name_or_names(value: Any) -> Any:
 
 Duration = Annotated[str, AfterValidator(_collected(_duration))]
 Size = Annotated[Any, PlainValidator(_collected(_size))]
+Window = Annotated[Any, PlainValidator(_collected(_window))]
+Every = Annotated[Any, PlainValidator(_collected(_step))]
+Windows = Annotated[
+    Annotated[list[Window], BeforeValidator(listed), Tag(AS_LIST)] | Annotated[dict[str, Window], Tag(AS_TABLE)],
+    Discriminator(lambda windows: AS_TABLE if isinstance(windows, dict) else AS_LIST),
+]
 Names = Annotated[list[str], BeforeValidator(_name_or_names)]
 Flat = Annotated[dict[str, Any], BeforeValidator(flat)]
 
@@ -147,13 +168,13 @@ class Rolling(Part):
 
     keys: Names = []
     time: str = Field(description="the column of event times")
-    windows: Annotated[list[Size], BeforeValidator(listed)] = Field([], description='sizes, as in ["1h", "24h"]')
+    windows: Windows = Field([], description='sizes, as in ["1h", "24h"]')
     aggs: dict[str, Annotated[Any, PlainValidator(_collected(_aggregate))]] = Field(
         description='aggregates by name, as in total = "sum(amount)"'
     )
     per: Literal["event", "session"] = "event"
     gap: Size | None = None
-    every: Size | None = None
+    every: Every | None = None
     emit: str | None = None
     lateness: Size | None = None
     late: str = "drop"
@@ -164,6 +185,9 @@ class Rolling(Part):
     offset: Size | None = None
     resolution: Size | None = None
     on_error: str = "null"
+    zone: str | None = None
+    min_rows: int | None = None
+    idle: Size | None = None
     buckets: int | None = None
     cache_bytes: int | None = None
 
@@ -179,7 +203,7 @@ class Rolling(Part):
     @property
     def result_names(self) -> dict[str, list[str]]:
         """The result columns of each aggregate, one per window."""
-        windows = [name_of(size) for size in self.windows] if self.gap is None else [""]
+        windows = list(self.spec.windows) or [""]
         return {agg: [column_name(agg, window) for window in windows] for agg in self.aggs}
 
     @property

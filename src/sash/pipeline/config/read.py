@@ -15,7 +15,7 @@ from typing import Any
 from sash.errors import SashError
 from sash.pipeline.config import rules, toml_lines
 from sash.pipeline.config.errors import Mistake, Origin, PipelineFileError, message_of, unknown_key
-from sash.pipeline.config.model import TABLES, At, History, Output, Part, Pipeline, ValidationError
+from sash.pipeline.config.model import AS_LIST, AS_TABLE, TABLES, At, History, Output, Part, Pipeline, ValidationError
 
 __all__ = ["Pipeline", "PipelineFileError", "override", "parse", "read"]
 
@@ -47,7 +47,9 @@ def parse(text: str, name: str = "pipeline.toml", overrides: Sequence[str] = ())
         raise origin.error(mistakes)
     pipeline = Pipeline.model_validate({"name": Path(name).stem, **data, "origin": origin})
     try:
-        _ = pipeline.rolling.spec
+        spec = pipeline.rolling.spec
+        if pipeline.mode != "batch":
+            spec.require_streamable()
     except SashError as error:
         path = ("rolling",) if error.argument is None else ("rolling", error.argument)
         raise pipeline.mistake(path, str(error)) from error
@@ -118,7 +120,7 @@ def _invalid(data: dict[str, Any]) -> Iterator[Mistake]:
         Pipeline.model_validate(data)
     except ValidationError as error:
         for details in error.errors():
-            path = tuple(details["loc"])
+            path = tuple(part for part in details["loc"] if part not in (AS_LIST, AS_TABLE))
             model, purpose = _described(path)
             yield Mistake(path, message_of(details, purpose, _keys(model)))
 

@@ -1,9 +1,13 @@
 """An estimate of the size of a stream's state, from rates that are given or assumed.
 
-span     = largest window + lateness + watermark delay     how long a row may be needed
+span     = largest window + lateness + watermark delay     how long a row may be needed; a period to date at its end
 entries  = rows per second * span                          where rows are stored
          = keys * (span / pane + 1), at most the rows      where rows are combined into panes
          = rows per second * (lateness + delay) + keys     with sessions: one may be open for each key
+         + keys * rows                                     that windows count before the horizon
+         + keys                                            aggregates of what expired, where a window is unbounded
+
+The log has up to twice as many entries, and some thousands for each bucket, where windows count them.
 
 The bytes of an entry and of a key are measured: made-up rows go through the stream and the log of the plan, which
 count what they allocate and write, and what a sample of them takes is scaled up.
@@ -20,6 +24,8 @@ from sash.durations import nanoseconds
 from sash.formatting import count, duration, size
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.horizon import Grid
+from sash.keyed.kinds import Kind
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 
@@ -28,6 +34,7 @@ _SAMPLED_KEYS = 500
 _BATCHES = 16  # in which they come
 _ROWS_PER_PANE = 4
 _MICROSECOND = 1000
+_DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Estimate:
     keys: int
     span_seconds: float
     pane_seconds: float | None
+    counted: int  # entries for each key that windows count, however old they are
     entries: int
     memory_bytes: int  # on all workers together
     stored_bytes: int
@@ -51,6 +59,8 @@ class Estimate:
             what, product = "rows and open sessions", f"{product} and {count(self.keys)} keys"
         if self.pane_seconds is not None:
             what, product = "panes", f"{count(self.keys)} keys × panes of {duration(self.pane_seconds)} over {span}"
+        if self.counted:
+            product += f" + {count(self.keys)} keys × {count(self.counted)}"
         return [
             f"{count(self.entries)} {what}: {product}",
             f"{size(self.memory_bytes)} in memory: {round(self.memory_bytes / max(self.entries, 1))} bytes each",
@@ -61,23 +71,34 @@ class Estimate:
 def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -> Estimate:
     """Estimate the state of a stream at a rate; `keys` is how many keys have rows within the span."""
     spec = plan.spec
-    largest = max((nanoseconds(window, "windows") for window in spec.windows), default=0)
+    largest = max(_nanoseconds(kind) for _, kind in plan.definition.windows)
     lateness = 0 if spec.lateness is None else nanoseconds(spec.lateness, "lateness")
     delay = nanoseconds(watermark, "watermark")
     span = (largest + lateness + delay) / 1e9
     rows, keys = rows_per_second * span, keys if spec.keys else 1
     pane = pane_seconds(plan) if plan.merges else None
-    entries = rows if pane is None else min(rows, keys * (span / pane + 1))
+    counting = [kind for _, kind in plan.definition.windows if kind.counts]
+    counted = max((kind.size if kind.kind == "rows" else 1 for kind in counting), default=0)
+    entries = rows + keys * counted if pane is None else min(rows, keys * (span / pane + 1))
     entries += 0 if spec.gap is None else keys
-    sample = _Sample(plan, pane or span * keys / max(entries, 1), delay // _MICROSECOND)
+    sample = _Sample(plan, pane or max(span, 1) * keys / max(rows, 1), delay // _MICROSECOND)
     memory, stored = sample.scaled(keys, entries / keys)
-    return Estimate(rows_per_second, keys, span, pane, round(entries), memory, stored, spec.gap is not None)
+    stored = stored * 3 // 2 if counted else stored  # from once to twice: logs are written again as a whole
+    sessions = spec.gap is not None
+    return Estimate(rows_per_second, keys, span, pane, counted, round(entries), memory, stored, sessions)
+
+
+def _nanoseconds(kind: Kind) -> int:
+    """Return how long ago a window may begin: for a period to date that is its whole length."""
+    if kind.kind == "period":
+        return _DAYS[kind.period] * 86_400 * 10**9
+    return kind.size * _MICROSECOND if kind.kind == "span" else 0  # streams have timestamps in microseconds
 
 
 def pane_seconds(plan: Plan) -> float:
     """Return the length of a pane in seconds."""
     grid = plan.definition.grid(plan.spec)
-    assert grid is not None
+    assert isinstance(grid, Grid)
     return grid.pane * _MICROSECOND / 1e9
 
 

@@ -3,9 +3,11 @@
 Rows come in Arrow batches and are answered by `sash.rolling` in chunks of some ten thousand, many keys in one call. The
 last key of a chunk may continue in the next one, so the rows of it that later windows can still see are put in front of
 the next chunk: the context. A chunk is at least as long as its context, so at most twice the number of rows is
-computed, and memory holds a few times the largest window of one key or the size of a chunk.
+computed, and memory holds a few times the largest window of one key or the size of a chunk. Where a window is
+unbounded, the rows of the last key that have been answered go on as their aggregate.
 
-Rows with the same key and time are in each other's windows; those at the end of a chunk wait for the next one.
+Rows with the same key and time are in each other's windows; those at the end of a chunk wait for the next one. So do
+rows whose windows reach ahead of them, until the rows in these are there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,45 +20,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.inputs import arrow
+from sash.keyed.part import part_of
 from sash.keyed.rolling import rolling
+from sash.keyed.spec import Spec
+from sash.spark.batch.reach import Mask, Reach, inside
 
 ROWS = 2**16  # of a chunk; with fewer the calls cost more than the rows, with more the rows leave the CPU cache
 BYTES = 2**26
 RESULTS = 2**18  # of a chunk of boundaries, because a row can give thousands
-LOWEST = -(2**63)
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Slide boundaries, in ticks of the time column."""
-
-    every: int
-    offset: int
-    resolution: int
-    largest: int
-
-    def closed_at(self, time: int) -> int:
-        """Return the last boundary that no row at or after a time can change.
-
-        >>> Grid(every=10, offset=3, resolution=1, largest=60).closed_at(42)
-        33
-        """
-        pane = self._floor(time, self.resolution)
-        return self._floor(pane, self.every)
-
-    def needed_after(self, boundary: int) -> int:
-        """Return the oldest time in the windows of the boundaries after one."""
-        return boundary + self.every - self.largest
-
-    @property
-    def most(self) -> int:
-        """The maximum number of boundaries whose windows hold one row."""
-        return self.largest // self.every + 1
-
-    def _floor(self, time: int, width: int) -> int:
-        return time - (time - self.offset) % width
 
 
 @dataclass(frozen=True)
@@ -69,15 +40,13 @@ class Request:
     places: tuple[int, ...]  # of the columns that are read
     names: tuple[str, ...]  # their names
     results: pa.Schema  # of the aggregates
-    reach: int  # how far back a window reaches, its end included
-    grid: Grid | None = None
-    sessions: bool = False  # are results for sessions?
+    spec: Spec
     rows: int = ROWS  # of a chunk, at least
 
     @property
     def makes_rows(self) -> bool:
         """Whether results are rows of their own, and not columns of the rows that come in."""
-        return self.sessions or self.grid is not None
+        return self.spec.every is not None or self.spec.gap is not None
 
     def at_places(self, places: Iterable[int]) -> "Request":
         """Return the same request for rows that have the columns at other positions."""
@@ -89,7 +58,10 @@ class Request:
 
     def answer(self, read: pa.Table, **questions: Any) -> pa.Table:
         """Return the answers for the rows of a chunk, or for questions about them."""
-        answers = rolling(read, keys=list(self.keys), time=self.time, **questions, **self.options)
+        return self.typed(rolling(read, keys=list(self.keys), time=self.time, **questions, **self.options))
+
+    def typed(self, answers: pa.Table) -> pa.Table:
+        """Return answers with the types of the results."""
         for field in self.results:
             at = answers.schema.get_field_index(field.name)
             if answers.schema.field(at).type != field.type:
@@ -106,9 +78,9 @@ def answers_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def _chunks(request: Request) -> "Chunks":
-    if request.sessions:
+    if request.spec.gap is not None:
         return SessionChunks(request)
-    return EventChunks(request) if request.grid is None else BoundaryChunks(request, request.grid)
+    return EventChunks(request) if request.spec.every is None else BoundaryChunks(request)
 
 
 class Chunks:
@@ -121,6 +93,17 @@ class Chunks:
         self.rows, self.bytes = 0, 0  # that wait
         self.enough_rows, self.enough_bytes = request.rows, BYTES
         self.context: pa.Table | None = None
+        self.expired: pa.Table | None = None  # of the key of the context, where a window is unbounded
+        self._reach: Reach | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """How far windows reach."""
+        if self._reach is None:
+            assert self.schema is not None
+            empty = pa.Table.from_batches([], self.schema)
+            self._reach = Reach.of(self.request.spec, self.request.read(empty).schema)
+        return self._reach
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch, and yield the answers that are due."""
@@ -152,6 +135,20 @@ class Chunks:
         self.waiting, self.rows, self.bytes = [], 0, 0
         return rows, read if self.context is None else pa.concat_tables([self.context, read])
 
+    def answered(
+        self, read: pa.Table, key: pa.Table, times: NDArray[np.int64], of_key: Mask, anchor: int, new: int
+    ) -> tuple[pa.Table, Mask]:
+        """Return the answers for rows, and which rows of a key anchors from a time on can see.
+
+        Rows of the key before `new` will not come any more; where a window is unbounded, they expire.
+        """
+        if not self.reach.unbounded:
+            answers = self.request.answer(read) if read.num_rows else read
+            return answers, self.reach.visible(times, of_key, anchor, new)
+        part = part_of(read, self.request.spec, self.expired, self.reach.dropped_at(anchor, new), new)
+        self.expired = part.expired_of(key)
+        return self.request.typed(part.answers), of_key & part.holds(len(times))
+
     def keep(self, context: pa.Table, waiting: list[pa.RecordBatch]) -> None:
         """Keep answered rows that later windows can see, and rows that continue to wait."""
         self.context = context.combine_chunks()
@@ -169,14 +166,16 @@ class EventChunks(Chunks):
         before = read.num_rows - rows.num_rows
         times, valid = times_in(read, self.request.time)
         of_last_key = same_key(read, self.request.keys, read.slice(read.num_rows - 1)) & valid
-        ties = of_last_key & (times == times[-1])
-        done = rows.num_rows if last or not valid[-1] else rows.num_rows - int(ties.sum())
-        if done:
-            answers = self.request.answer(read.slice(0, before + done)).slice(before)
-            yield from self._with_answers(rows.slice(0, done), answers)
-        visible = of_last_key & (times >= max(int(times[-1]) - self.request.reach, LOWEST))
-        visible[before + done :] = False
-        self.keep(read.filter(pa.array(visible)), rows.slice(done).to_batches())
+        waits = of_last_key & (times > int(times[-1]) - self.reach.ahead) & ~(last | ~valid[-1])
+        waits[:before] = False
+        done = before + rows.num_rows - int(waits.sum())
+        seen = read if self.reach.ahead > 1 else read.slice(0, done)
+        new = int(times[done]) if done < len(times) else inside(int(times[-1]) + 1)
+        answers, visible = self.answered(seen, read.slice(read.num_rows - 1), times, of_last_key, new, new)
+        if done > before:
+            yield from self._with_answers(rows.slice(0, done - before), answers.slice(before, done - before))
+        visible[done:] = False
+        self.keep(read.filter(pa.array(visible)), rows.slice(done - before).to_batches())
 
     def _with_answers(self, rows: pa.Table, answers: pa.Table) -> Iterator[pa.RecordBatch]:
         names = self.request.results.names
@@ -187,15 +186,15 @@ class EventChunks(Chunks):
 class BoundaryChunks(Chunks):
     """Answers at slide boundaries: the keys, the boundary and the aggregates of the windows that end at it."""
 
-    def __init__(self, request: Request, grid: Grid) -> None:
+    def __init__(self, request: Request) -> None:
         super().__init__(request)
-        self.grid = grid
         self.until: int | None = None  # the last boundary that was answered for the key of the context
         self.key: pa.Table | None = None
         self.due = 0  # an upper bound on the boundaries of the waiting rows
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch, in parts with a limited number of answers, and yield the answers that are due."""
+        self.schema = batch.schema
         total = np.cumsum(self._boundaries(batch)) + self.due
         start = 0
         for stop in np.flatnonzero(np.diff(total // RESULTS, prepend=0)).tolist():
@@ -210,11 +209,12 @@ class BoundaryChunks(Chunks):
         """Return an upper bound on the boundaries that each row adds to those of the row before it."""
         read = self.request.read(pa.Table.from_batches([batch]))
         times, _ = times_in(read, self.request.time)
-        added = np.full(len(times), self.grid.most, dtype=np.int64)
+        most, step = np.uint64(self.reach.most), np.uint64(self.reach.step)
+        added = np.full(len(times), self.reach.most, dtype=np.int64)
         if len(times) > 1:
             gaps = np.diff(times.view(np.uint64))  # sorted, so that no gap is negative within a key
-            new = np.minimum(gaps // np.uint64(self.grid.every) + np.uint64(1), np.uint64(self.grid.most))
-            added[1:] = np.where(_same_as_before(read, self.request.keys), new.astype(np.int64), self.grid.most)
+            new = np.minimum(gaps // step + np.uint64(1), most)
+            added[1:] = np.where(_same_as_before(read, self.request.keys), new.astype(np.int64), self.reach.most)
         return added
 
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
@@ -223,8 +223,8 @@ class BoundaryChunks(Chunks):
         _, read = self.take_waiting()
         times, _ = times_in(read, request.time)
         key, newest = read.slice(read.num_rows - 1), int(times[-1])
-        until = self.grid.closed_at(newest)
-        answers = request.answer(read)
+        until, of_key = self.reach.closed_at(newest), same_key(read, request.keys, key)
+        answers, visible = self.answered(read, key, times, of_key, self.reach.next_after(until), until)
         ends, _ = times_in(answers, "window_end")
         due = np.ones(len(ends), dtype=bool)
         if self.until is not None and self.key is not None:
@@ -232,7 +232,6 @@ class BoundaryChunks(Chunks):
         if not last:
             due &= ~same_key(answers, request.keys, key) | (ends <= until)
         yield from answers.filter(pa.array(due)).combine_chunks().to_batches(max_chunksize=ROWS)
-        visible = same_key(read, request.keys, key) & (times >= max(self.grid.needed_after(until), LOWEST))
         self.key, self.until, self.due = key, until, 0
         self.keep(read.filter(pa.array(visible)), [])
 

@@ -14,7 +14,7 @@ from sash.keyed.session_spec import SESSION
 from sash.keyed.spec import Spec
 from sash.spark import schema
 from sash.spark.batch import partition
-from sash.spark.batch.partition import Grid, Request
+from sash.spark.batch.partition import Request
 
 _WINDOW = ("window_start", "window_end", "session_start", "session_end")
 _RESOLUTION = b"sash.resolution"
@@ -24,11 +24,10 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
     """Return what a partition computes, and the columns of its answers."""
     places, read, definition = _read(columns, spec)
     answers = result_schema(_table_spec(spec), definition, read)
-    grid = _grid(spec, definition)
-    events = grid is None and spec.gap is None
+    events = spec.every is None and spec.gap is None
     own = places if events else [*spec.keys, *_WINDOW]
     results = pa.schema(field for field in answers if field.name not in own)
-    request = _request(spec, definition, places, results, grid)
+    request = _request(spec, places, results)
     output = _event_columns(columns, results) if events else _boundary_columns(columns, request, answers)
     return request, output
 
@@ -36,7 +35,7 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
 def question_request_of(columns: spark.StructType, spec: Spec) -> Request:
     """Return what a partition computes of the rows that questions are about."""
     places, _, definition = _read(columns, spec)
-    return _request(spec, definition, places, pa.schema(aggregate_fields(spec, definition)), None)
+    return _request(spec, places, pa.schema(aggregate_fields(spec, definition)))
 
 
 def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, str]], pa.Schema, Definition]:
@@ -50,9 +49,7 @@ def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, s
     return places, read, definition
 
 
-def _request(
-    spec: Spec, definition: Definition, places: dict[str, tuple[int, str]], results: pa.Schema, grid: Grid | None
-) -> Request:
+def _request(spec: Spec, places: dict[str, tuple[int, str]], results: pa.Schema) -> Request:
     schema.require_result_types(results)
     return Request(
         keys=spec.keys,
@@ -61,9 +58,7 @@ def _request(
         places=tuple(place for place, _ in places.values()),
         names=tuple(places),
         results=results,
-        reach=definition.largest if spec.closed == "left" else definition.largest - 1,
-        grid=grid,
-        sessions=spec.gap is not None,
+        spec=_table_spec(spec),
         rows=partition.ROWS,
     )
 
@@ -78,17 +73,10 @@ def _options(spec: Spec) -> dict[str, Any]:
     """Return the options of `sash.rolling`."""
     if spec.gap is not None:
         return {"per": SESSION, "gap": spec.gap, "aggs": spec.aggs, "on_error": spec.on_error}
-    options = {"windows": list(spec.windows), "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
+    options = {"windows": spec.windows, "aggs": spec.aggs, "on_error": spec.on_error, "closed": spec.closed}
     sliding = {"every": spec.every, "offset": spec.offset, "resolution": spec.resolution}
-    return options | ({} if spec.every is None else sliding)
-
-
-def _grid(spec: Spec, definition: Definition) -> Grid | None:
-    grid = definition.grid(spec)
-    if grid is None:
-        return None
-    resolution = 1 if spec.resolution is None else grid.pane
-    return Grid(every=grid.every, offset=grid.offset, resolution=resolution, largest=definition.largest)
+    kinds = {"zone": spec.zone, "min_rows": spec.min_rows, "idle": spec.idle}
+    return options | kinds | ({} if spec.every is None else sliding)
 
 
 # --- columns in -----------------------------------------------------------------------------------

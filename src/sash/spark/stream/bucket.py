@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.emit import LOWEST
 from sash.keyed.question_columns import is_own
 from sash.keyed.stream import COUNTS, QUESTION_COUNTS, Step, Stream
 from sash.spark.stream.cache import Cache, CachedStream, Key
@@ -21,6 +22,7 @@ from sash.spark.stream.open_sessions import SESSION, latest, replay, with_open_s
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
+from sash.spark.stream.rewriting import rewritten
 from sash.spark.stream.row_order import Hashes, deletes_last, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
@@ -142,15 +144,19 @@ class Bucket:
         head.position = change.position(position)
         head.adopt(self.plan.stored_plain)
         stream = self._replayed(self.plan.stream(), log, 0)
-        emptied = change.emptied(position, self._before(change, log), stream) if change.empties else None
+        before = self._before(change, log) if change.empties else None
         if not head.position:
             return stream
         stream.continue_from(head.position)
-        if change.repeats:
-            self._repeated = Repeated.of(self.plan, stream.emitter.repeat(), emptied)
-        else:
+        repeated = stream.emitter.repeat() if change.repeats else None
+        if repeated is None:
             stream.emitter.recall()
-            self._repeated = Repeated.of(self.plan, None, emptied)
+        emptied = None
+        if before is not None:  # an engine finds boundaries once
+            emptied = change.emptied(
+                position, before, change.bounds(stream, position) if repeated is None else repeated
+            )
+        self._repeated = Repeated.of(self.plan, repeated, emptied)
         return stream
 
     def _before(self, change: Change, log: Log) -> Stream:
@@ -175,7 +181,7 @@ class Bucket:
 
     def _replayed(self, stream: Stream, log: Log, start: int) -> Stream:
         """Replay the records from one on, except rows that no window can see: their deletes may have expired."""
-        bound = stream.retained_after(log.head.position.get("horizon"))
+        bound = self._bound(stream, log.head.position.get("horizon"))
         for table in log.tables(start):
             replay(stream, since(table, self.plan.spec.time, bound))
         return stream
@@ -197,14 +203,26 @@ class Bucket:
         names = [*self.plan.logged, *(name for name in mattered.column_names if is_own(name) or name == SESSION)]
         log.append(mattered.select(names), times)
         self.plan.probe("written", self.key, self.counts)
-        bound = stream.retained_after(stream.horizon.at)
+        bound = self._bound(stream, stream.horizon.at)
         log.drop_expired(bound)
         log.compact(
             self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.spec.time, bound))
         )
+        if self.plan.spec.counts and log.is_long:
+            stream = self._rewritten(log)
         self.store.save_head(log.head.to_bytes())
         cached = CachedStream(stream, log.head.last.seq, log.head.last.nonce)
         self.cache.put(self.key, cached, self.plan.cache_limit)
+
+    def _bound(self, stream: Stream, horizon: int | None) -> int:
+        """Return the time at or before which no row of the log is needed, whatever its key."""
+        return LOWEST if self.plan.spec.counts else stream.retained_after(horizon)
+
+    def _rewritten(self, log: Log) -> Stream:
+        """Write the rows again that are needed, where windows count them, and return a stream of these."""
+        stream, rows = rewritten(self.plan, log.tables(0), log.head.position)
+        log.rewrite(rows, arrow.ticks(rows, self.plan.spec.time)[0])
+        return stream
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
         if self.plan.merges:

@@ -16,17 +16,20 @@ from sash import durations
 from sash.errors import CorruptStateError, shown
 from sash.keyed.emit import LOWEST
 from sash.keyed.emit_boundaries import BoundaryUpdate
+from sash.keyed.kinds import calendar_step, counts
+from sash.keyed.spec import named_windows
 from sash.keyed.stream import Stream
 from sash.spark.retractions import MARK
 from sash.spark.stream.conversion import Conversion
 from sash.spark.stream.log import Head
 from sash.spark.stream.plan import Plan
+from sash.spark.stream.reaches import uncovered
 from sash.spark.stream.stored_definition import StoredDefinition, call_of
 
 # What says which events are the same, which results there are and where they are stored.
-FIXED = ("keys", "time", "id", "retract", "per", "gap", "every", "offset", "resolution", "closed")
-_DURATIONS = ("gap", "every", "offset", "resolution", "lateness")
-FREE = ("windows", "emit", "lateness", "late", "carry", "on_error")
+FIXED = ("keys", "time", "id", "retract", "per", "gap", "every", "offset", "resolution", "closed", "zone", "idle")
+_DURATIONS = ("gap", "every", "offset", "resolution", "lateness", "idle")
+FREE = ("windows", "min_rows", "emit", "lateness", "late", "carry", "on_error")
 _NEW = "Start from a new checkpoint, with history= for the rows so far, or use the definition it was written with."
 
 
@@ -84,7 +87,7 @@ class Change:
     def obstacles(self, head: Head) -> list[str]:
         """Return why the state of a bucket cannot follow, each as a clause; what its records lack is not among them."""
         new = self.plan.stored
-        found = [f"{text}, and cannot change" for name, text in self._words(FIXED)]
+        found = [f"{text}, and cannot change" for name, text in self._words(FIXED) if self._matters(name)]
         if new.buckets != self.old.buckets:
             found.append(
                 f"buckets is {new.buckets}, was {self.old.buckets}, and cannot change in place; "
@@ -97,6 +100,13 @@ class Change:
             return [f"{text}, and sessions cannot change: their rows are folded" for text in self.differences()]
         lost = [*self._lost_rows(head), *self._lost_deletes(), *self._blind_deletes()]
         return lost + list(self._too_wide(head.position.get("horizon")))
+
+    def _matters(self, name: str) -> bool:
+        """Return whether both definitions have windows, or boundaries, that an argument is about."""
+        both = (self.old, self.plan.stored)
+        if name == "idle":
+            return all(one.counts for one in both)
+        return name != "zone" or all(one.on_calendar for one in both)
 
     def _fixed_types(self) -> Iterator[str]:
         spec = self.plan.spec
@@ -135,7 +145,7 @@ class Change:
             return
         if spec.retract is not None:
             yield f'emit is "{emit}", was "update": deletes of rows whose results are out could not be reported'
-        elif spec.every is not None and self.old.largest > self.plan.definition.largest:
+        elif spec.every is not None and self._shrinks:
             yield f'emit is "{emit}", was "update": boundaries that only the largest window reached would stay'
 
     def _blind_deletes(self) -> Iterator[str]:
@@ -150,11 +160,25 @@ class Change:
 
     def _too_wide(self, horizon: int | None) -> Iterator[str]:
         """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
-        largest, had = self.plan.definition.largest, self.old.largest
-        if horizon is not None and largest > had:
-            name = next(name for name, size in self.plan.definition.windows if size == largest)
-            before = _sizes(self.old.words["windows"])[-1]
+        if horizon is None:
+            return
+        definition, before = self.plan.definition, ", ".join(named_windows(self.old.words["windows"]))
+        for name in uncovered(definition.windows, self.old.kinds, definition.unit):
             yield f"window {name} needs rows that have expired: they are stored for {before}"
+        if definition.unbounded and self._differs():
+            yield "what has expired for an unbounded window is one result of the aggregates before"
+
+    def _differs(self) -> bool:
+        """Return whether other aggregates are computed."""
+        new, old = self.plan.stored.aggs, self.old.aggs
+        return list(new) != list(old) or any(_plain(new[name]) != old[name] for name in new)
+
+    @property
+    def _shrinks(self) -> bool:
+        """Whether a boundary may have had a row in a window before, and have none now."""
+        timed = [kind for kind in self.old.kinds if not kind.counts]
+        kept = [kind for _, kind in self.plan.definition.windows]
+        return bool(uncovered([("", kind) for kind in timed], kept, self.plan.definition.unit))
 
     # --- what the bucket does ---------------------------------------------------------------------
 
@@ -164,11 +188,13 @@ class Change:
         if self.plan.spec.emit != "update":
             return False
         new, old = self.plan.stored, self.old
-        first = self.plan.spec.every is not None and new.words["windows"][0] != _plain(old.words["windows"])[0]
-        added = set(map(str, new.words["windows"])) - set(map(str, old.words["windows"]))
+        windows, before = ([*named_windows(one.words["windows"]).items()] for one in (new, old))
+        first = self.plan.spec.every is not None and windows[0][1] != before[0][1]
+        added = [window for window in windows if window not in before]
         others = any(name not in old.aggs or _plain(agg) != old.aggs[name] for name, agg in new.aggs.items())
         carried = set(new.words["carry"]) - set(old.words["carry"])
-        return old.words["emit"] != "update" or bool(first or added or others or carried)
+        fewer = new.words.get("min_rows") != old.words.get("min_rows")
+        return old.words["emit"] != "update" or bool(first or added or others or carried or fewer)
 
     @cached_property
     def empties(self) -> bool:
@@ -177,25 +203,32 @@ class Change:
         A boundary has a result while its largest window has a row; that window may be gone.
         """
         spec = self.plan.spec
-        shrinks = self.old.largest > self.plan.definition.largest
-        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and shrinks
+        return spec.every is not None and spec.emit == self.old.words["emit"] == "update" and self._shrinks
 
     @cached_property
     def with_old_windows(self) -> Plan:
-        """The plan with the windows of before."""
-        return replace(self.plan, spec=replace(self.plan.spec, windows=tuple(self.old.words["windows"])))
+        """The plan with the windows of before that bring boundaries, which those that count do not."""
+        windows = {name: one for name, one in named_windows(self.old.words["windows"]).items() if not counts(one)}
+        return replace(self.plan, spec=replace(self.plan.spec, windows=windows, idle=None))
 
-    def emptied(self, position: dict[str, Any], before: Stream, after: Stream) -> pa.Table:
+    def emptied(self, position: dict[str, Any], before: Stream, has: pa.Table) -> pa.Table:
         """Return the keys and times of boundaries that were emitted, are not final, and have no result any more.
 
-        Both streams have the rows of the bucket: `after` is the plan's, `before` has the windows of before.
+        `before` has the rows of the bucket and the windows of before, `has` the boundaries that have results.
         """
-        spec, until = self.plan.spec, position["shown"]
-        start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
-        had, has = (_bounds(stream, start, until) for stream in (before, after))
-        left = set(map(_place, has.select([*spec.keys, "window_end"]).to_pylist()))
-        gone = [_place(row) not in left for row in had.select([*spec.keys, "window_end"]).to_pylist()]
+        names = [*self.plan.spec.keys, "window_end"]
+        had = self.bounds(before, position)
+        left = set(map(_place, has.select(names).to_pylist()))
+        gone = [_place(row) not in left for row in had.select(names).to_pylist()]
         return had.filter(pa.array(gone, pa.bool_()))
+
+    @staticmethod
+    def bounds(stream: Stream, position: dict[str, Any]) -> pa.Table:
+        """Return the keys and times of a stream's boundaries that were emitted and are not final."""
+        assert isinstance(stream.emitter, BoundaryUpdate)
+        until = position["shown"]
+        start = LOWEST if position["horizon"] is None else min(position["horizon"], until)
+        return stream.emitter.bounds(stream.engine.boundaries(start, until, None))
 
     def position(self, position: dict[str, Any]) -> dict[str, Any]:
         """Return the position from which a stream of the plan resumes."""
@@ -260,28 +293,17 @@ def _plain(value: Any) -> Any:
 
 
 def _length(value: Any) -> Any:
-    return durations.nanoseconds(value, "every") if isinstance(value, str) else value or 0
+    calendar = isinstance(value, str) and calendar_step(value, None) is not None  # of no fixed length
+    return durations.nanoseconds(value, "every") if isinstance(value, str) and not calendar else value or 0
 
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return json.dumps(value["condition"], ensure_ascii=False)
+        return json.dumps(value.get("condition", value), ensure_ascii=False)
     if value == MARK:
         return "a condition"
     return shown(list(value) if isinstance(value, tuple) else value).replace("'", '"')
 
 
-def _bounds(stream: Stream, start: int, stop: int) -> pa.Table:
-    """Return the keys and times of the boundaries after one time and up to another."""
-    assert isinstance(stream.emitter, BoundaryUpdate)
-    return stream.emitter.bounds(stream.engine.boundaries(start, stop, None))
-
-
 def _place(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(map(repr, row.values()))
-
-
-def _sizes(windows: list[Any]) -> list[str]:
-    return [
-        durations.name_of(size) for size in sorted(windows, key=lambda size: durations.nanoseconds(size, "windows"))
-    ]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sash.errors import shown
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.expired import apart
 from sash.keyed.question_columns import is_own
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.stored_definition import HEADER_WORDS, StoredDefinition
@@ -40,6 +41,9 @@ class Conversion:
         if self.old.panes is not None:
             return self._panes(table)
         wanted = self.plan.stored.logged if not self.plan.merges else self._read_by_panes
+        expired, table = apart(table)
+        if expired is not None and self.plan.definition.unbounded:
+            return pa.concat_tables([expired, self(table)], promote_options="default")
         asked = [name for name in table.column_names if is_own(name)]
         fields = [self.plan.schema.field(name) for name in wanted]
         rows = table.select([*wanted, *asked]).cast(pa.schema([*fields, *(table.field(name) for name in asked)]))

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from sash.errors import CorruptStateError
 from sash.inputs import arrow
 from sash.keyed.emit import LOWEST
+from sash.keyed.expired import apart
 from sash.spark.stream.definitions import current_of
 from sash.spark.stream.findings import BucketState, definition_of
 from sash.spark.stream.inspect import moment
@@ -193,7 +194,7 @@ def _span(buckets: dict[int, BucketState], bucket: int, seq: int, data: bytes, b
     if entry is None or definition is None:
         return None
     try:
-        times, _ = arrow.ticks(table_of(data, entry), definition.words["time"])
+        times, _ = arrow.ticks(apart(table_of(data, entry))[1], definition.words["time"])
     except (CorruptStateError, pa.ArrowException, KeyError, OSError):
         return None  # `verify_checkpoint` reports it
     held = times[times > bound]

@@ -124,6 +124,12 @@ def require_current(buckets: Iterable[BucketState]) -> StoredDefinition:
             f"in another form; {_REWRITE}.",
             argument="checkpoint",
         )
+    if any(kind.kind == "unbounded" for kind in current.kinds):
+        raise UnsupportedError(
+            "checkpoint has an unbounded window, whose expired rows are stored as their aggregate alone: no rows that "
+            "could be exported would give its results.",
+            argument="checkpoint",
+        )
     for name in (POSITION, DEFINITION):
         if name in current.logged:
             raise ArgumentError(

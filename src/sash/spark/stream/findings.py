@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from sash.errors import CorruptStateError, SashError, shown
 from sash.inputs import arrow
-from sash.keyed.question_columns import ASKED
 from sash.spark.stream.bucket_ids import buckets_of, labels
 from sash.spark.stream.log import Entry, Head, table_of
-from sash.spark.stream.open_sessions import SESSION
 from sash.spark.stream.stored_definition import StoredDefinition
 
 KINDS = (
@@ -148,9 +146,7 @@ class BucketState:
         definition = self.written_by(entry)
         if definition is None:
             return
-        asked = ASKED in table.column_names
-        session = table.schema.field(SESSION) if SESSION in table.column_names else None
-        wanted, found = _columns(definition.record_of(asked=asked, session=session)), _columns(table.schema)
+        wanted, found = _columns(definition.record_of(table)), _columns(table.schema)
         if found != wanted:
             yield "form", f"it must have the columns {', '.join(wanted)}, got {', '.join(found)}"
             return

@@ -25,6 +25,7 @@ from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.packing import by_bucket, chunks, readable_rows
 from sash.spark.stream.plan import Plan, process_plan
+from sash.spark.stream.rewriting import rewritten
 from sash.spark.stream.row_order import deletes_last, in_order
 from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
 from sash.spark.stream.worker import freeze_imports
@@ -109,7 +110,7 @@ def pack_history(plan: Plan, delay_ms: int, batches: Iterator[pa.RecordBatch]) -
         newest = latest if newest is None else max(newest, latest)
         # The seam is there or later, so these rows are not needed.
         bound = stream.retained_after(Seam.after(plan, newest, delay_ms).position["horizon"])
-        rows = since(rows, plan.spec.time, bound)
+        rows = rows if plan.spec.counts else since(rows, plan.spec.time, bound)
         yield _packed(plan, panes.partials_of(plan.definition, plan.spec, rows) if plan.merges else rows)
     if newest is not None:
         yield _for_every_bucket(plan, newest, None)
@@ -189,6 +190,8 @@ def initial_state(plan: Plan, delay_ms: int, packed: pa.Table) -> pa.Table:
 
 def _needed(plan: Plan, seam: Seam, rows: pa.Table) -> pa.Table:
     """Return the rows that results after the seam can see, panes joined."""
+    if plan.spec.counts:
+        return rows  # which of them are needed is known once they are in order
     rows = since(rows, plan.spec.time, plan.stream().retained_after(seam.position["horizon"]))
     return panes.merged(plan.definition, plan.spec, rows) if plan.merges else rows
 
@@ -200,6 +203,9 @@ def _written(plan: Plan, seam: Seam, rows: pa.Table) -> dict[int, bytes]:
     head.position["newest"] = int(times.max()) if len(times) else None
     rows, hashes = in_order(rows.combine_chunks(), times)
     rows = _as_applied(plan, seam, rows)
+    if plan.spec.counts and plan.wrote(seam.definition):
+        _, rows = rewritten(plan, [rows], head.position)
+        head.needed = rows.num_rows
     if rows.num_rows:
         # Every bucket looks once, when the watermark passes the seam, at what it has to do next.
         head.timer = 1 if seam.watermark is None else seam.watermark // _MILLISECOND + 1

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from sash.keyed.expired import apart
 from sash.spark.stream.log import Head, table_of
 from sash.spark.stream.snapshot import Snapshot, snapshot_of
 
@@ -51,7 +52,7 @@ def _rows(snapshot: Snapshot) -> pa.Table:
     parts = []
     for bucket, seq, data in snapshot.log().collect():
         if (bucket, seq) in live:
-            part = table_of(bytes(data), live[bucket, seq])
+            _, part = apart(table_of(bytes(data), live[bucket, seq]))
             parts.append(part.add_column(0, "bucket", pa.array([bucket] * part.num_rows, pa.int32())))
     return (
         pa.concat_tables(parts, promote_options="default") if parts else pa.table({"bucket": pa.array([], pa.int32())})

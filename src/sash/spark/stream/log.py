@@ -28,6 +28,7 @@ VERSION = 3
 _READ = (2, VERSION)  # versions that are read; a bucket is rewritten in the current one when it is next saved
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 LIVE_RECORDS = 64  # per bucket; beyond it neighbours are merged
+SURPLUS_ROWS = 1 << 12  # per bucket; so many more than twice those that are needed, and the log is written again
 RECORD_BYTES = 2 << 20  # of rows in one record, before it is compressed
 SMALL_BYTES = 1 << 15  # of rows not worth compressing: it takes a millisecond, and the state store compresses too
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
@@ -74,6 +75,7 @@ class Head:
     next_seq: int = 0
     timer: int | None = None
     nonce: int = 0  # of the last mutation
+    needed: int = 0  # rows that were needed when all of them were looked at, where their times alone do not tell
     version: int = VERSION  # of the bytes that it was read from
 
     @property
@@ -107,6 +109,7 @@ class Head:
         self.definitions, self.entries = self._trimmed()
         plain = {"version": VERSION, "definitions": self.definitions, "position": self.position}
         plain |= {"next_seq": self.next_seq, "timer": self.timer, "nonce": self.nonce}
+        plain |= {"needed": self.needed} if self.needed else {}
         text = json.dumps(plain).encode()
         return struct.pack("<I", len(text)) + text + b"".join(_ENTRY.pack(*entry) for entry in self.entries)
 
@@ -124,6 +127,7 @@ class Head:
                 older = version != VERSION
                 definitions = [{"fingerprint": plain["fingerprint"]}] if older else plain["definitions"]
                 head = cls(definitions, entries, *words)
+                head.needed = plain.get("needed", 0)
                 head.version = version
                 return head
         except (struct.error, ValueError, KeyError, TypeError) as error:
@@ -232,6 +236,21 @@ class Log:
             if entry.rows:
                 self.store.remove(entry.seq)
         self.head.entries = []
+        self.head.needed = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether more than half of the rows may be needless, where their times alone do not tell."""
+        return sum(entry.rows for entry in self.head.entries) > 2 * self.head.needed + SURPLUS_ROWS
+
+    def rewrite(self, table: pa.Table, times: NDArray[np.int64]) -> None:
+        """Replace all records by these rows, which stand for all mutations so far."""
+        self.clear()
+        self.head.needed = table.num_rows
+        before = self.written
+        self.append(table, times)
+        self.merged += self.written - before
+        self.merges += 1
 
     def compact(self, protected: int, merge: Merge) -> None:
         """Join neighbours until few records are left; `merge` may make a joined table smaller.
@@ -255,6 +274,8 @@ class Log:
             # Only records with questions have columns for them.
             table = merge(pa.concat_tables([self._table(older), self._table(newer)], promote_options="default"))
             self.store.remove(newer.seq)
+            if not table.num_rows:
+                self.store.remove(older.seq)
             size = self._write(older.seq, newer.nonce, table)
             self.merged += size
             newest = max(older.newest, newer.newest)

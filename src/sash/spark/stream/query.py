@@ -85,6 +85,7 @@ def planned(
     df: DataFrame, spec: Spec, buckets: int | None, questions: Questions | None = None, **options: Any
 ) -> tuple[DataFrame, Plan]:
     """Return rows with a column in place of a condition for deletes, and the plan for them."""
+    spec.require_streamable()
     marked, own = with_mark(df, spec)
     condition = None if own is spec else condition_text(spec.retract)
     plan = plan_of(marked.schema, own, buckets, questions, condition=condition, **options)

@@ -8,19 +8,23 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from sash import durations, serialize
+from sash import durations, monoids, serialize
 from sash.errors import SashError
 from sash.keyed.definition import Definition
-from sash.keyed.emit import HIGHEST, LOWEST
+from sash.keyed.emit import LOWEST, clamped
+from sash.keyed.expired import EXPIRED
 from sash.keyed.horizon import Grid
+from sash.keyed.kinds import Kind
 from sash.keyed.panes import RECORD
 from sash.keyed.question_columns import ASKED, QuestionColumns, stored_fields
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
+from sash.spark.stream.open_sessions import SESSION
 
 CHANGEABLE = ("lateness", "on_error")  # without an effect on what is stored or emitted
 POSITION, DEFINITION = "_sash_position", "_sash_definition"  # columns of an export: constant, JSON
@@ -90,11 +94,16 @@ class StoredDefinition:
             columns,
             tuple(logged),
             _pane_fields(spec, definition, columns) if merges else None,
-            (grid.pane, grid.pane_offset) if merges and grid is not None else None,
+            (grid.pane, grid.pane_offset) if merges and isinstance(grid, Grid) else None,
             buckets,
             _compared(spec, definition),
             None if asking is None else StoredQuestions(asking.schema, asking.time, asking.id),
         )
+
+    @property
+    def on_calendar(self) -> bool:
+        """Whether windows or boundaries follow the calendar of a zone."""
+        return self._spec.step is not None or any(kind.kind == "period" for kind in self.kinds)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the definition as JSON can write it."""
@@ -135,23 +144,27 @@ class StoredDefinition:
         own = {RECORD: pa.field(RECORD, pa.binary(width))} if self.panes is not None else {}
         return pa.schema([own[name] if name in own else self.columns.field(name) for name in self.logged])
 
-    def record_of(self, *, asked: bool, session: pa.Field | None = None) -> pa.Schema:
-        """Return the columns of a record, which has more where questions or open sessions are among its rows."""
-        if session is not None and "gap" in self.words:
-            return self.record.append(session)
-        if not asked or self.asking is None:
-            return self.record
-        others = (*self.words["keys"], self.asking.time)
-        return pa.schema(
-            [*self.record, *stored_fields(self.asking.columns, others).values(), pa.field(ASKED, pa.bool_())]
-        )
+    def record_of(self, table: pa.Table) -> pa.Schema:
+        """Return the columns of a record: more of them where questions, or what has expired, are among its rows."""
+        fields = list(self.record)
+        if ASKED in table.column_names and self.asking is not None:
+            others = (*self.words["keys"], self.asking.time)
+            fields += [*stored_fields(self.asking.columns, others).values(), pa.field(ASKED, pa.bool_())]
+        if EXPIRED in table.column_names and self.counts:
+            fields.append(table.schema.field(EXPIRED))
+        if SESSION in table.column_names and "gap" in self.words:
+            fields.append(table.schema.field(SESSION))
+        return pa.schema(fields)
+
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What the windows are."""
+        return tuple(kind for _, kind in self._windows.windows)
 
     @property
-    def largest(self) -> int:
-        """The size of the largest window in ticks."""
-        if "gap" in self.words:
-            return self._ticks("gap", self.words["gap"])
-        return max(self._ticks("windows", size) for size in self.words["windows"])
+    def counts(self) -> bool:
+        """Whether rows are retained however old they are, or their aggregate, because windows count them."""
+        return any(kind.counts for kind in self.kinds)
 
     @property
     def lateness(self) -> int:
@@ -160,25 +173,30 @@ class StoredDefinition:
         return 0 if lateness is None else self._ticks("lateness", lateness, least=0)
 
     def retained_after(self, horizon: int | None) -> int:
-        """Return the time at or before which no row is needed once the horizon is there."""
-        if horizon is None:
+        """Return the time at or before which no row is needed once the horizon is there, whatever its key."""
+        if horizon is None or self.counts:
             return LOWEST
         if "gap" in self.words:
-            bound = horizon - 1  # what is before it is part of an open session
-        elif self.words["every"] is None:
-            bound = horizon - self.largest - int(self.words["closed"] == "left")
-        else:
-            bound = self._grid.next_boundary(horizon) - self.largest - 1
-        return min(max(bound, LOWEST), HIGHEST)
+            return clamped(horizon - 1)  # what is before it is part of an open session
+        grid = self._windows.grid(self._spec)
+        anchor = horizon if grid is None else grid.next_boundary(horizon)
+        return self._windows.engine(self._spec, remembers=False).frame.dropped_at(clamped(anchor), clamped(horizon))
 
     def pane_start(self, time: int) -> int:
         """Return when the pane of a time starts, or the time itself where rows are stored one by one."""
         return time if self.pane is None else time - (time - self.pane[1]) % self.pane[0]
 
-    @property
-    def _grid(self) -> Grid:
-        every, offset = self._ticks("every", self.words["every"]), self.words["offset"]
-        return Grid.of(every, 0 if offset is None else self._ticks("offset", offset, least=-(2**62)), (), None)
+    @cached_property
+    def _spec(self) -> Spec:
+        """The windows alone, over a count."""
+        named = ("time", "windows", "every", "offset", "closed", "zone", "idle", "per", "gap")
+        words = {name: self.words[name] for name in named if name in self.words}
+        emit = "arrival" if self.words["every"] is None and "gap" not in self.words else "final"
+        return Spec.of(keys=(), aggs={"rows": monoids.count()}, emit=emit, **words)
+
+    @cached_property
+    def _windows(self) -> Definition:
+        return Definition.of(self._spec, self.columns.empty_table())
 
     def _ticks(self, name: str, size: Any, least: int = 1) -> int:
         return durations.ticks_of(size, self.columns.field(self.words["time"]).type.unit, name, least=least)

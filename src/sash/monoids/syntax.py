@@ -1,7 +1,7 @@
-"""Aggregates as a pipeline file writes them: `quantile(latency, 0.95)`. Parsed as syntax, never run as code.
+"""Aggregates as text, in calls and in pipeline files: `quantile(latency, 0.95)`. Parsed as syntax, never run as code.
 
 A call names one of `sash.monoids`, columns first and parameters after them, positional or by name. A custom `Monoid` is
-named by its module: `mypackage.module:monoid`, or `mypackage.module:monoid(column)`.
+named by its module, which is imported: `mypackage.module:monoid`, or `mypackage.module:monoid(column)`.
 """
 
 import ast
@@ -15,7 +15,7 @@ from typing import Any
 
 from sash.errors import ArgumentError, SashError, shown
 from sash.monoid import Monoid
-from sash.monoids import BUILT_IN
+from sash.monoids.names import BUILT_IN
 
 _CUSTOM = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:\((.*)\))?", re.DOTALL)
 
@@ -30,6 +30,28 @@ def aggregate(text: str) -> Monoid:
     if custom is not None:
         return _custom(text, custom[1], custom[2], custom[3])
     return _called(text, _parsed(text))
+
+
+def monoid_of(value: Any, argument: str, column: str | None = None) -> Any:
+    """Return the monoid that a text describes, and anything else unchanged; `column` is its name among several.
+
+    >>> monoid_of("max(amount)", "aggs", "top"), monoid_of(5, "aggs", "top")
+    (max('amount'), 5)
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return aggregate(value)
+    except ArgumentError as error:
+        place = argument if column is None else f"{argument}[{column!r}]"
+        raise ArgumentError(f"{place}: {error}", argument=argument, column=column) from error.__cause__
+
+
+def monoids_of(aggs: Any) -> Any:
+    """Return a dict of aggregates by name with monoids in place of texts, and anything else unchanged."""
+    if not isinstance(aggs, dict):
+        return aggs
+    return {name: monoid_of(value, "aggs", name) if isinstance(name, str) else value for name, value in aggs.items()}
 
 
 def _parsed(text: str) -> ast.expr:
@@ -136,7 +158,7 @@ def _custom(text: str, module: str, name: str, argument: str | None) -> Monoid:
         raise _error(f"{shown(text)} not found: the module {module} has no attribute {name}.") from None
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise _error(f"{shown(text)} cannot be imported from the working directory ({reason}).") from error
+        raise _error(f"{shown(text)} cannot be imported ({reason}).") from error
     if not isinstance(monoid, Monoid):
         raise _error(f"{shown(text)} must name a Monoid, got a {type(monoid).__name__}.")
     if argument is None:
