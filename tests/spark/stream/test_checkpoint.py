@@ -15,10 +15,12 @@ from sash import CorruptStateError, SashError
 from sash.keyed import panes
 from sash.locations import location
 from sash.spark import describe_checkpoint, export_checkpoint, inspect, rolling, verify_checkpoint
-from sash.spark.stream import snapshot
+from sash.spark.stream import snapshot, verification
 from sash.spark.stream.checkpoint_files import CheckpointFiles
 from sash.spark.stream.description import Description
 from sash.spark.stream.export import Export
+from sash.spark.stream.findings import BucketState
+from sash.spark.stream.snapshot import Snapshot
 from sash.spark.stream.stored_definition import StoredDefinition
 from sash.spark.stream.verification import Verification
 from support import spark_streams as streams
@@ -214,6 +216,25 @@ def test_mistakes_are_refused(spark, looks, tmp_path):
     for out in (tmp_path / "full", tmp_path / "full" / "file"):
         with pytest.raises(SashError, match=r"^out must be a directory that does not exist or is empty, got '.*'.$"):
             export_checkpoint(looks.checkpoint, str(out), spark=spark)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_records_are_checked_on_the_driver_or_the_executors(spark, looks, monkeypatch, small):
+    """Those of a small state on the driver; both find that each record has a row less than its head says."""
+    heads = Snapshot.buckets
+
+    def damaged(self: Snapshot) -> dict[int, BucketState]:
+        buckets = heads(self)
+        for state in buckets.values():
+            state.head.entries = [entry._replace(rows=entry.rows + (entry.rows > 0)) for entry in state.head.entries]
+        return buckets
+
+    monkeypatch.setattr(verification, "_SMALL_BYTES", small)
+    monkeypatch.setattr(Snapshot, "buckets", damaged)
+    found = verify_checkpoint(looks.checkpoint, operator=looks.operators["rows"], spark=spark)
+    records = looks.verified["rows"].records
+    assert [finding.kind for finding in found.findings].count("rows") >= len(found.by_bucket) > 0
+    assert all("rows, got" in finding.text for finding in found.findings) and found.records >= records
 
 
 def test_files_that_are_damaged_are_a_finding(spark, looks):

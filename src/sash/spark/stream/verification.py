@@ -1,17 +1,18 @@
 """Whether the state in a checkpoint is whole: the answer of `verify_checkpoint`.
 
-Records are read on the executors, which return what they found; heads are read on the driver.
+Records are read on the executors, which return what they found. Heads are read on the driver, and so are the records of
+a small state: it takes seconds to start Python beside an executor.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sash.errors import SashError
 from sash.spark.stream.description import rows_in
@@ -20,6 +21,7 @@ from sash.spark.stream.inspect import moment
 from sash.spark.stream.snapshot import Snapshot, reason_of, snapshot_of
 
 _FOUND = "bucket int, seq long, findings string"
+_SMALL_BYTES = 64 << 20  # of records that heads list
 
 
 @dataclass(frozen=True)
@@ -105,20 +107,34 @@ _Found = defaultdict[int, list[Finding]]
 def _records(snapshot: Snapshot, buckets: dict[int, BucketState]) -> tuple[_Seen, _Found]:
     """Return the numbers of the records in each bucket's log, and what is wrong with them."""
 
-    def checking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            texts = [_checked(buckets, *record) for record in rows_in(batch)]
-            yield pa.RecordBatch.from_arrays(
-                [batch.column("bucket"), batch.column("seq"), pa.array(texts, pa.string())],
-                names=["bucket", "seq", "findings"],
-            )
+    def checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+        texts = [_checked(buckets, *record) for record in rows_in(batch)]
+        columns = [batch.column("bucket"), batch.column("seq"), pa.array(texts, pa.string())]
+        return pa.RecordBatch.from_arrays(columns, names=["bucket", "seq", "findings"])
 
     seen, found = _Seen(list), _Found(list)
-    rows: list[Row] = snapshot.log().mapInArrow(checking, _FOUND).collect()
-    for bucket, seq, text in sorted(rows):
+    for bucket, seq, text in sorted(_rows_of(snapshot.log(), checked, _bytes_of(buckets) <= _SMALL_BYTES)):
         seen[bucket].append(seq)
         found[bucket] += [Finding(*finding) for finding in json.loads(text)]
     return seen, found
+
+
+def _rows_of(
+    log: DataFrame, checked: Callable[[pa.RecordBatch], pa.RecordBatch], small: bool
+) -> list[tuple[int, int, str]]:
+    """Return the bucket and the number of each record, and what is wrong with it."""
+    if small:
+        parts = [checked(batch) for batch in log.toArrow().to_batches()]
+        return [(row["bucket"], row["seq"], row["findings"]) for part in parts for row in part.to_pylist()]
+
+    def checking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(checked, batches)
+
+    return [tuple(row) for row in log.mapInArrow(checking, _FOUND).collect()]
+
+
+def _bytes_of(buckets: dict[int, BucketState]) -> int:
+    return sum(entry.size for state in buckets.values() for entry in state.entries.values())
 
 
 def _checked(buckets: dict[int, BucketState], bucket: int, seq: int, data: bytes) -> str:
