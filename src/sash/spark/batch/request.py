@@ -64,6 +64,7 @@ def _request(
         reach=definition.largest if spec.closed == "left" else definition.largest - 1,
         grid=grid,
         sessions=spec.gap is not None,
+        orderly=spec.id is not None and not (definition.native.commutative and not definition.foreign),
         rows=partition.ROWS,
     )
 
