@@ -16,6 +16,7 @@ from benchmarks import (
     spark_history,
     spark_late,
     spark_questions,
+    spark_sessions,
     spark_stages,
     spark_streaming,
     spark_trigger,
@@ -34,6 +35,7 @@ _PARTS = {
     "history": spark_history.claims,
     "asked": spark_asked.claims,
     "questions": spark_questions.claims,
+    "sessions": spark_sessions.claims,
 }
 _LONG = {"cluster": spark_cluster.claims, "stages": spark_stages.claims, "trigger": spark_trigger.claims}
 
