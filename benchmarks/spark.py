@@ -17,6 +17,7 @@ from benchmarks import (
     spark_history,
     spark_late,
     spark_questions,
+    spark_sessions,
     spark_stages,
     spark_streaming,
     spark_trigger,
@@ -35,6 +36,7 @@ _PARTS = {
     "history": spark_history.claims,
     "asked": spark_asked.claims,
     "questions": spark_questions.claims,
+    "sessions": spark_sessions.claims,
 }
 _LONG = {
     "cluster": spark_cluster.claims,

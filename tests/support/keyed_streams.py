@@ -166,7 +166,7 @@ def agree(got: Sequence[Row], wanted: Sequence[Row], aggs: dict[str, Aggregate])
     return len(got) == len(wanted) and all(
         one.keys() == other.keys()
         and all(
-            same(one[name], other[name]) if name.rpartition("_")[0] in rounded else one[name] == other[name]
+            same(one[name], other[name]) if (name.rpartition("_")[0] or name) in rounded else one[name] == other[name]
             for name in one
         )
         for one, other in zip(got, wanted, strict=True)

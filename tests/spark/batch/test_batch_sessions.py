@@ -1,6 +1,7 @@
 """sash.spark.rolling per session of a batch: in-process rolling's answers wherever chunks are cut, and Spark's own."""
 
 import itertools
+import zlib
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from sash.keyed.spec import Spec
 from sash.spark import rolling, schema
 from sash.spark.batch import partition
 from sash.spark.batch.request import request_of
+from sash.spark.batch.session_chunks import GroupedSessionChunks, SessionChunks
+from sash.spark.batch.session_order import ORDER, groups_of, least_time, order_of
 from support.spark_events import FOLDS, ORDERED, agree, events, frame, monoids_of
 
 GAP = {"per": "session", "gap": 3}
@@ -24,14 +27,17 @@ def shape_of(table: pa.Table) -> Any:
     return schema.spark.StructType(fields)
 
 
-def through(table: pa.Table, keys: list[str], aggs: Any, cuts: list[int]) -> pa.Table:
+def through(
+    table: pa.Table, keys: list[str], aggs: Any, cuts: list[int], kind: Any = SessionChunks, **options: Any
+) -> pa.Table:
     """The answers to sorted rows in batches that are cut anywhere."""
-    request = request_of(shape_of(table), Spec.of(keys=keys, time="t", aggs=aggs, **GAP))[0]
+    shape = shape_of(table.drop_columns([name for name in [ORDER] if name in table.column_names]))
+    request = request_of(shape, Spec.of(keys=keys, time="t", aggs=aggs, **(GAP | options)))[0]
     whole = table.combine_chunks()
     edges = [0, *cuts, table.num_rows]
     parts = [whole.slice(a, b - a) for a, b in itertools.pairwise(edges)]
     batches = [batch for part in parts for batch in part.to_batches()]
-    return pa.Table.from_batches(list(partition.answers_of(request, iter(batches))))
+    return pa.Table.from_batches(list(partition.answers_of(request, iter(batches), kind)))
 
 
 def assert_same(got: pa.Table, wanted: pa.Table, keys: list[str]) -> None:
@@ -61,6 +67,49 @@ def test_any_cut_gives_the_sessions_of_the_whole(monkeypatch, keys, rows):
         assert_same(through(table, keys, aggs, cuts), sash.rolling(table, keys=keys, time="t", aggs=aggs, **GAP), keys)
 
 
+STEP = 20_000  # ticks; the order of rows is exact to 65,536
+
+
+def in_groups(table: pa.Table, keys: list[str], groups: int, rng: np.random.Generator) -> pa.Table:
+    """Rows in the order of `order_of`, with as many groups; those of one number come in any order."""
+    rows = table.select(keys).to_pylist()
+    group = np.array([zlib.crc32(repr(row).encode()) % groups for row in rows], dtype=np.int64)
+    order = (group << 48) + (np.asarray(table["t"]) >> 16) + (1 << 47)
+    by = np.lexsort((rng.random(len(order)), order))
+    return table.append_column(ORDER, pa.array(order)).take(pa.array(by))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
+@pytest.mark.parametrize("groups", [1, 2, 1000])
+@pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
+def test_groups_of_keys_give_the_sessions_of_the_whole(monkeypatch, keys, groups, rows):
+    """Several keys side by side, in an order that is not quite that of time, before and after 1970."""
+    monkeypatch.setattr(partition, "ROWS", rows)
+    for seed, by in enumerate((0, -(2**62), -40 * STEP)):
+        table = events(seed, 150, skewed=seed % 2 == 0)
+        table = table.set_column(table.column_names.index("t"), "t", pa.array(np.asarray(table["t"]) * STEP + by))
+        rng = np.random.default_rng(seed)
+        cuts = np.sort(rng.integers(0, table.num_rows + 1, table.num_rows // 4)).tolist()
+        aggs, gap = monoids_of(FOLDS), {"gap": 3 * STEP}
+        got = through(in_groups(table, keys, groups, rng), keys, aggs, cuts, GroupedSessionChunks, **gap)
+        assert_same(got, sash.rolling(table, keys=keys, time="t", aggs=aggs, **(GAP | gap)), keys)
+
+
+def test_the_order_of_rows(spark):
+    """It ascends with the time in each group, over all of the times that there are."""
+    ticks = [-(2**63), -(2**50), -65536, -1, 0, 65535, 65536, 2**50, 2**63 - 1]
+    made = spark.createDataFrame([(tick, None) for tick in ticks], "t long, k string")
+    for keys in ([], ["k"]):
+        orders = [row[0] for row in made.select(order_of(keys, F.col("t"), made.schema["t"].dataType)).collect()]
+        assert orders == sorted(orders)
+        assert len(set(groups_of(np.array(orders)))) == 1
+        assert all(tick - 65536 < least_time(order) <= tick for tick, order in zip(ticks, orders, strict=True))
+    instant = made.select(F.timestamp_micros(F.lit(70_000)).alias("t"))
+    (order,) = instant.select(order_of([], F.col("t"), instant.schema["t"].dataType)).first()
+    assert least_time(order) == 65536
+    assert order_of([], F.col("t"), schema.spark.TimestampNTZType()) is None
+
+
 @pytest.mark.parametrize("rows", [1, 7])
 def test_order_is_kept(monkeypatch, rows):
     """A monoid that is not commutative, at distinct times."""
@@ -71,7 +120,8 @@ def test_order_is_kept(monkeypatch, rows):
     assert_same(through(table, ["text"], aggs, list(range(0, table.num_rows, 5))), wanted, ["text"])
 
 
-def test_a_long_session_is_not_read_over_and_over(monkeypatch):
+@pytest.mark.parametrize("kind", [SessionChunks, GroupedSessionChunks])
+def test_a_long_session_is_not_read_over_and_over(monkeypatch, kind):
     """A session that grows with every chunk is answered again when it has doubled."""
     monkeypatch.setattr(partition, "ROWS", 10)
     answered = []
@@ -81,7 +131,8 @@ def test_a_long_session_is_not_read_over_and_over(monkeypatch):
     )
     rows = 4000
     table = pa.table({"t": np.arange(rows), "x": np.ones(rows, dtype=np.int64)})
-    got = through(table, [], {"n": monoids.count()}, list(range(0, rows, 10)))
+    table = in_groups(table, [], 1, np.random.default_rng(0)).sort_by("t") if kind is GroupedSessionChunks else table
+    got = through(table, [], {"n": monoids.count()}, list(range(0, rows, 10)), kind)
     assert got.to_pylist() == [{"session_start": 0, "session_end": rows + 2, "n": rows}]
     assert sum(answered) <= 6 * rows
 

@@ -41,6 +41,7 @@ class Request:
     names: tuple[str, ...]  # their names
     results: pa.Schema  # of the aggregates
     spec: Spec
+    orderly: bool = False  # do rows of equal times need the order of their ids?
     rows: int = ROWS  # of a chunk, at least
 
     @property
@@ -69,18 +70,17 @@ class Request:
         return answers
 
 
-def answers_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the answers of a partition, batch by batch."""
-    chunks = _chunks(request)
+def answers_of(
+    request: Request, batches: Iterator[pa.RecordBatch], kind: "type[Chunks] | None" = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the answers of a partition, batch by batch; `kind` is of sessions."""
+    if kind is not None:
+        chunks = kind(request)
+    else:
+        chunks = EventChunks(request) if request.spec.every is None else BoundaryChunks(request)
     for batch in batches:
         yield from chunks.take(batch)
     yield from chunks.end()
-
-
-def _chunks(request: Request) -> "Chunks":
-    if request.spec.gap is not None:
-        return SessionChunks(request)
-    return EventChunks(request) if request.spec.every is None else BoundaryChunks(request)
 
 
 class Chunks:
@@ -234,28 +234,6 @@ class BoundaryChunks(Chunks):
         yield from answers.filter(pa.array(due)).combine_chunks().to_batches(max_chunksize=ROWS)
         self.key, self.until, self.due = key, until, 0
         self.keep(read.filter(pa.array(visible)), [])
-
-
-class SessionChunks(Chunks):
-    """Answers of sessions: the keys, when they start and end, and the aggregates of their rows."""
-
-    def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the answers of the sessions that no later row can join."""
-        request = self.request
-        _, read = self.take_waiting()
-        answers = request.answer(read)
-        if last:
-            yield from answers.combine_chunks().to_batches(max_chunksize=ROWS)
-            self.keep(read.slice(read.num_rows), [])
-            return
-        times, _ = times_in(read, request.time)
-        key = read.slice(read.num_rows - 1)
-        starts, _ = times_in(answers, "session_start")
-        ends, known = times_in(answers, "session_end")
-        is_open = same_key(answers, request.keys, key) & (~known | (ends >= times[-1]))
-        yield from answers.filter(pa.array(~is_open)).combine_chunks().to_batches(max_chunksize=ROWS)
-        joinable = same_key(read, request.keys, key) & (times >= starts[is_open].min())
-        self.keep(read.filter(pa.array(joinable)), [])
 
 
 def times_in(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:

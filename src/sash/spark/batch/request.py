@@ -27,7 +27,7 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
     events = spec.every is None and spec.gap is None
     own = places if events else [*spec.keys, *_WINDOW]
     results = pa.schema(field for field in answers if field.name not in own)
-    request = _request(spec, places, results)
+    request = _request(spec, definition, places, results)
     output = _event_columns(columns, results) if events else _boundary_columns(columns, request, answers)
     return request, output
 
@@ -35,7 +35,7 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
 def question_request_of(columns: spark.StructType, spec: Spec) -> Request:
     """Return what a partition computes of the rows that questions are about."""
     places, _, definition = _read(columns, spec)
-    return _request(spec, places, pa.schema(aggregate_fields(spec, definition)))
+    return _request(spec, definition, places, pa.schema(aggregate_fields(spec, definition)))
 
 
 def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, str]], pa.Schema, Definition]:
@@ -49,7 +49,7 @@ def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, s
     return places, read, definition
 
 
-def _request(spec: Spec, places: dict[str, tuple[int, str]], results: pa.Schema) -> Request:
+def _request(spec: Spec, definition: Definition, places: dict[str, tuple[int, str]], results: pa.Schema) -> Request:
     schema.require_result_types(results)
     return Request(
         keys=spec.keys,
@@ -59,6 +59,7 @@ def _request(spec: Spec, places: dict[str, tuple[int, str]], results: pa.Schema)
         names=tuple(places),
         results=results,
         spec=_table_spec(spec),
+        orderly=spec.id is not None and not (definition.native.commutative and not definition.foreign),
         rows=partition.ROWS,
     )
 

@@ -10,8 +10,10 @@ from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from sash.keyed.spec import Spec
 from sash.spark import schema
-from sash.spark.batch.partition import answers_of
+from sash.spark.batch.partition import Chunks, answers_of
 from sash.spark.batch.request import request_of
+from sash.spark.batch.session_chunks import GroupedSessionChunks, SessionChunks
+from sash.spark.batch.session_order import ORDER, order_of
 from sash.spark.columns import column
 from sash.spark.retractions import MARK, with_mark, without_deleted
 from sash.spark.stream.packing import END
@@ -66,9 +68,16 @@ def _roll(df: DataFrame, spec: Spec) -> DataFrame:
         rows = rows.select(*dict.fromkeys([*columns.values(), *ties])).filter(F.col(columns[request.time]).isNotNull())
         request = request.at_places(range(len(columns)))
     by = [columns[name] for name in request.keys]
+    kind: type[Chunks] | None = SessionChunks if spec.gap is not None else None
+    time = columns[request.time]
+    sorted_by_one = spec.gap is not None and not request.orderly
+    order = order_of(by, F.col(time), df.schema[spec.time].dataType) if sorted_by_one else None
+    if order is not None:
+        rows, kind = rows.select(*columns.values(), order.alias(ORDER)), GroupedSessionChunks
     rows = rows.repartition(*by) if by else rows.repartition(1)
+    sorts = [*by, time, *ties] if order is None else [ORDER]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return answers_of(request, batches)
+        return answers_of(request, batches, kind)
 
-    return rows.sortWithinPartitions(*by, columns[request.time], *ties).mapInArrow(run, output)
+    return rows.sortWithinPartitions(*sorts).mapInArrow(run, output)
