@@ -36,8 +36,8 @@ def claims(table: Table) -> list[tuple[str, float, float]]:
     near, middle, far = table[0], table[2**10], table[2**20]
     best_in_order = min(near["two_stacks"], near["daba"])
     against_paper = [
-        (0, 1 / 5),
-        (2**4, 1 / 1.8),
+        (0, 1 / 6),
+        (2**4, 1 / 3),
         (2**10, 1 / 2.5),
         (2**16, 1 / 2),
         (2**20, 1 / 1.5),
@@ -49,8 +49,9 @@ def claims(table: Table) -> list[tuple[str, float, float]]:
         ("paper / classic, µ=4, d = 2^20", far["paper µ=4"] / far["classic µ=4"], 1.15),
         ("daba / paper µ=4, d = 0", near["daba"] / near["paper µ=4"], 1.0),
         ("two_stacks / paper µ=4, d = 0", near["two_stacks"] / near["paper µ=4"], 1.0),
-        ("paper µ=4 at d = 0 / two_stacks", near["paper µ=4"] / near["two_stacks"], 8.0),
-        ("paper µ=4 at d = 2^10 / two_stacks", middle["paper µ=4"] / near["two_stacks"], 20.0),
+        # Two-Stacks Lite in a loop of its own: 2.5 times as fast as what these were once compared with (8 and 20).
+        ("paper µ=4 at d = 0 / two_stacks", near["paper µ=4"] / near["two_stacks"], 20.0),
+        ("paper µ=4 at d = 2^10 / two_stacks", middle["paper µ=4"] / near["two_stacks"], 50.0),
         ("fiba / the better of two_stacks, daba", near["fiba"] / best_in_order, 1.25),
         *(
             (f"fiba / paper, d = {distance}", table[distance]["fiba"] / _rival(table[distance], distance), bound)

@@ -199,7 +199,7 @@ class Fiba {
         });
     }
     // Inserts an entry where a search for its time has led.
-    SASH_RARE bool insert_found(Path& path, Time time, Given entry) {
+    __attribute__((always_inline)) bool insert_found(Path& path, Time time, Given entry) {
         if (!path.found) return insert_at(path, std::move(time), std::move(entry)), true;
         if (!monoid().merge(path.leaf->entries[path.position], entry)) return false;
         tree().mark_merged(path, entry);
