@@ -215,6 +215,21 @@ void encode(const Scale& scale, State& state, Pairs pairs) {
     for (size_t i = 0; i < pairs.size(); ++i) state.body()[i] = word_of(pairs[i]);
 }
 
+// A list whose values all have counters of one sign already, as almost always in a large window.
+bool add_list_to_run(const Run& run, uint32_t* counters, const State& list) {
+    const uint32_t* keys = list.keys();
+    uint32_t count = static_cast<uint32_t>(list.count), outside = 0;
+    for (uint32_t i = 0; i < count; ++i) outside += keys[i] - run.first >= run.size;
+    if (outside) return false;
+    for (uint32_t i = 0; i < count; ++i) ++counters[keys[i] - run.first];
+    return true;
+}
+bool add_list_to_counters(State& state, const State& list) {
+    if (state.form != State::dense || list.form != State::list) return false;
+    return add_list_to_run(state.positive, state.counters() + state.negative.size, list) ||
+           add_list_to_run(state.negative, state.counters(), list);
+}
+
 // The counters of both, without going through pairs; false where there would be too many.
 bool join_counters(const Scale& scale, State& state, const State& other) {
     if (state.form == State::pairs || other.form == State::pairs) return false;
@@ -257,7 +272,8 @@ bool add_to_counter(const Scale& scale, State& state, uint32_t key) {
 
 void join(const Scale& scale, State& state, const State& other) {
     bool wide = static_cast<uint64_t>(state.count) + static_cast<uint64_t>(other.count) >= kWide;
-    bool done = !wide && (add_to_list(scale, state, other) || join_counters(scale, state, other));
+    bool done = !wide && (add_to_list(scale, state, other) || add_list_to_counters(state, other) ||
+                          join_counters(scale, state, other));
     Pairs pairs;
     if (!done) pairs = merged(pairs_of(scale, state), pairs_of(scale, other));
     state.count += other.count;
@@ -396,7 +412,7 @@ uint32_t Ranks::key_in_counters(uint64_t rank) {
 
 // The bucket of a value that is neither zero nor infinite, by its rank among these.
 uint32_t Ranks::counted_at(uint64_t rank) {
-    constexpr uint32_t kBlock = 32;
+    constexpr uint32_t kBlock = 64;
     const uint32_t* counters = state_.counters();
     uint32_t end = state_.counter_count(), middle = state_.negative.size;
     if (rank < before_) before_ = at_ = 0;
@@ -423,11 +439,16 @@ double between(double low, double high, double share) {
 void quantiles(const Scale& scale, const State& state, double* into) {
     Ranks ranks(scale, state);
     uint64_t last = static_cast<uint64_t>(state.count) - 1;
+    uint32_t key = UINT32_MAX;  // of the last value
+    double value = 0;
     auto value_at = [&](uint64_t rank) {
         if (rank == 0) return double_of(state.least);
         if (rank >= last) return double_of(state.greatest);
-        int64_t word = sash::word_of(scale.value_of(ranks.key_at(rank)));
-        return double_of(std::min(std::max(word, state.least), state.greatest));
+        uint32_t next = ranks.key_at(rank);
+        if (next == key) return value;
+        key = next;
+        int64_t word = sash::word_of(scale.value_of(key));
+        return value = double_of(std::min(std::max(word, state.least), state.greatest));
     };
     for (uint32_t i : scale.order) {
         double place = scale.shares[i] * static_cast<double>(last);

@@ -31,6 +31,14 @@ struct RecordOfOne : RecordOf<OneRecord<T>> {
 
     static bool serves(const Plan& plan) { return plan.alone() == T::step; }
 
+    typename Base::Input input_at(const Column& column, size_t row) const {
+        const Column& input = column.inputs[0];
+        if (input.nulls) return Base::input_at(column, row);
+        Entry entry;
+        entry.words[0] = input.words[row];
+        entry.words[1] = 0;
+        return entry;
+    }
     Agg of(const Entry& entry) const {
         if (entry.tag) return Base::of(entry);
         int64_t x = entry.words[0];
