@@ -159,10 +159,10 @@ class Handler(BaseHTTPRequestHandler):
             if not isinstance(request, dict):
                 raise KindError(f"The request must be an object, got {shown(request)}.")
             answer = self.server.bench.call(self.path.removeprefix("/api/"), request)
+        except SashError as error:  # a user's mistake, which is no failure of the request
+            answer = {"error": str(error), "argument": error.argument}
         except ValueError as error:
-            return self._refuse(400, str(error), getattr(error, "argument", None))
-        except SashError as error:
-            return self._refuse(400, str(error), error.argument)
+            return self._refuse(400, f"The request must be JSON: {error}.")
         self._send(200, "application/json", json.dumps(answer, ensure_ascii=False).encode())
 
     def _is_local(self) -> bool:
@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.headers.get("Host") in here and (origin is None or origin.removeprefix("http://") in here)
 
     def _refuse(self, status: int, sentence: str, argument: str | None = None) -> None:
-        self.close_connection = True  # what is left of the request is not read
+        self.close_connection = True  # what may be left of the request is not read
         self._send(status, "application/json", json.dumps({"error": sentence, "argument": argument}).encode())
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
