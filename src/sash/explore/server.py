@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
             answer = self.server.bench.call(self.path.removeprefix("/api/"), request)
         except SashError as error:  # a user's mistake, which is no failure of the request
             answer = {"error": str(error), "argument": error.argument}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return self._refuse(400, f"The request must be JSON: {error}.")
         self._send(200, "application/json", json.dumps(answer, ensure_ascii=False).encode())
 
