@@ -159,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
             if not isinstance(request, dict):
                 raise KindError(f"The request must be an object, got {shown(request)}.")
             answer = self.server.bench.call(self.path.removeprefix("/api/"), request)
-        except SashError as error:  # a user's mistake, which is no failure of the request
+        except SashError as error:  # a user's mistake: the request itself was fine
             answer = {"error": str(error), "argument": error.argument}
         except (ValueError, RecursionError) as error:
             return self._refuse(400, f"The request must be JSON: {error}.")
