@@ -4,6 +4,7 @@ It listens on 127.0.0.1 only. Requests must name it by that address or as localh
 by a name of its own that points here, and those that change something must be JSON from the page itself.
 """
 
+import gc
 import json
 import threading
 from collections import OrderedDict
@@ -56,6 +57,12 @@ class Bench:
             "story": lambda request: played(story_named(request.get("story"))),
             "resume": self._resume,
         }
+
+    def clear(self) -> None:
+        """Forget all windows now, because threads that still serve a connection would keep them to the end."""
+        with self._lock:
+            self._labs.clear()
+        gc.collect()
 
     def call(self, name: str, request: dict[str, Any]) -> Any:
         """Return the answer to a request, or raise an error of sash."""
@@ -197,9 +204,14 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         """Listen on a port of 127.0.0.1."""
-        super().__init__((ADDRESS, port), Handler)
         self.bench = Bench()
+        super().__init__((ADDRESS, port), Handler)
         self.names = frozenset(f"{name}:{self.server_port}" for name in (ADDRESS, "localhost"))
+
+    def server_close(self) -> None:
+        """Stop listening, and forget all windows."""
+        super().server_close()
+        self.bench.clear()
 
     @property
     def url(self) -> str:
