@@ -55,11 +55,14 @@ class InOrder {
         }
     }
 
-    // For drawings: visit(time, entry, agg) for each element, oldest first.
+    // For drawings: visit(time, entry, agg) for each element, oldest first; agg is a pointer, null where there is none.
     template <class Visit>
     void each_element(Visit&& visit) const {
-        for (uint64_t p = front_; p < queue_.end(); ++p) visit(queue_[p].time, queue_[p].entry, queue_[p].agg);
+        for (uint64_t p = front_; p < queue_.end(); ++p) visit(queue_[p].time, queue_[p].entry, &queue_[p].agg);
     }
+    // visit(part, agg) for each aggregate that is one of a whole part: none here.
+    template <class Visit>
+    void each_total(Visit&&) const {}
 
     template <class Visit>
     void visit(Visit&& f) const {

@@ -179,20 +179,22 @@ SASH_COLD Ref root_of(Fiba<Time, Monoid>& tree, const TimeFormat& format, const 
     return root;
 }
 
-// The elements of a queue with the aggregate that each one stores, and where its parts begin.
+// The elements of a queue with the aggregate that each one stores or None, those of whole parts, and where these begin.
 template <class S>
 SASH_COLD Ref queue_of(S& queue, const TimeFormat& format) {
-    Ref dict = Ref::checked(PyDict_New()), cuts = Ref::checked(PyDict_New());
+    Ref dict = Ref::checked(PyDict_New()), cuts = Ref::checked(PyDict_New()), totals = Ref::checked(PyDict_New());
     Ref keys = python_list(), values = python_list(), aggregates = python_list();
-    queue.each_element([&](const auto& time, const auto& entry, const auto& agg) {
+    queue.each_element([&](const auto& time, const auto& entry, const auto* agg) {
         append(keys, python_time(format, time));
         append(values, seen(queue, queue.monoid().of(entry)));
-        append(aggregates, seen(queue, agg));
+        append(aggregates, agg ? seen(queue, *agg) : none());
     });
+    queue.each_total([&](const char* part, const auto& agg) { set_item(totals, part, seen(queue, agg)); });
     for (auto [name, place] : queue.cuts()) set_item(cuts, name, python_int(static_cast<int64_t>(place)));
     set_item(dict, "keys", keys);
     set_item(dict, "values", values);
     set_item(dict, "aggregates", aggregates);
+    set_item(dict, "totals", totals);
     set_item(dict, "cuts", cuts);
     return dict;
 }
