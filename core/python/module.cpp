@@ -334,7 +334,8 @@ included: "both", "left", "right" or "neither".
 An id is that of one node as long as it exists. "paper" and "classic" also have the coins of the paper's analysis. In
 "fiba" all values are in leaves, the aggregate of a stale or spine node is None, and the root has `ends`: the valid
 aggregates of the finger stacks and of the spines. "two_stacks" and "daba" have no nodes: one dict has the keys, the
-values and the aggregates of all elements, oldest first, and `cuts`, the places where the parts begin.
+values and the aggregates of all elements, oldest first, `totals`, the aggregates of whole parts, and `cuts`, the places
+where the parts begin.
 
 With `around`, a list of times, only the spines and the ways to these times are there with their children. The nodes
 below other children are left out, and such a child has the number of `entries` and of `nodes` and the `first` and `last`

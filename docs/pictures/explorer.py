@@ -12,9 +12,16 @@ from playwright.sync_api import sync_playwright
 from sash.explore.server import Server
 
 HERE = Path(__file__).parent
-WIDE, HIGH = 1240, 760
 # Steps of the first story in the picture sequence of the README, and how long each is shown.
 SEQUENCE = {2: 1200, 4: 1400, 5: 1600, 6: 2400, 7: 2200, 8: 2200, 9: 2200, 10: 2600, 11: 2800, 12: 2000, 13: 2400}
+
+# In the sequence only the caption, the window and its tree are shown.
+WITHOUT_FRAME = """() => {
+  const rest = "header, aside, #player h2, #story-intro, .player-row, .zoom";
+  for (const one of document.querySelectorAll(rest)) one.hidden = true;
+  document.querySelector("main").style.gridTemplateColumns = "1fr";
+  window.dispatchEvent(new Event("resize"));
+}"""
 
 
 def story_step(page: Any, url: str, story: str, step: int) -> None:
@@ -41,8 +48,10 @@ def race(page: Any, url: str) -> None:
     for name in ("fill", "insert-next", "insert-next", "slide", "insert-late", "slide", "distances"):
         page.click(f"#{name}")
         page.evaluate("explorer.state.busy")
+    page.mouse.move(2, 2)
+    page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(150)
-    page.screenshot(path=str(HERE / "explorer-race.png"))
+    page.screenshot(path=str(HERE / "explorer-race.png"), full_page=True)
 
 
 def sequence(page: Any, url: str) -> None:
@@ -50,10 +59,11 @@ def sequence(page: Any, url: str) -> None:
     frames = []
     for step in SEQUENCE:
         story_step(page, url, "first-steps", step)
-        clip = {"x": 0, "y": 50, "width": WIDE, "height": HIGH - 50}
-        frames.append(Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("RGB"))
-    size = (frames[0].width * 3 // 4, frames[0].height * 3 // 4)
-    small = [frame.resize(size, Image.Resampling.LANCZOS).quantize(48) for frame in frames]
+        page.evaluate(WITHOUT_FRAME)
+        page.wait_for_timeout(250)
+        frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    size = (frames[0].width * 4 // 5, frames[0].height * 4 // 5)
+    small = [frame.resize(size, Image.Resampling.LANCZOS).quantize(128, dither=Image.Dither.NONE) for frame in frames]
     small[0].save(
         HERE / "explorer.gif", save_all=True, append_images=small[1:], duration=list(SEQUENCE.values()), loop=0
     )
@@ -64,8 +74,8 @@ def main() -> None:
     with Server() as server, sync_playwright() as playwright:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": WIDE, "height": HIGH}, reduced_motion="reduce")
-        for draw in (late, race, sequence):
+        for draw, wide, high in ((late, 1240, 760), (race, 1400, 900), (sequence, 980, 700)):
+            page = chromium.new_page(viewport={"width": wide, "height": high}, reduced_motion="reduce")
             draw(page, server.url)
         chromium.close()
         server.shutdown()

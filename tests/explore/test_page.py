@@ -33,7 +33,8 @@ class Explorer:
         self.settle()
 
     def press(self, key: str) -> None:
-        self.page.locator("body").press(key)
+        self.page.evaluate("document.activeElement.blur()")
+        self.page.keyboard.press(key)
         self.settle()
 
     def fill(self, name: str, value: Any) -> None:
@@ -44,7 +45,7 @@ class Explorer:
         self.settle()
 
     def text(self, selector: str, side: int = 0) -> str:
-        return str(self.page.inner_text(f'.stage[data-side="{side}"] {selector}'))
+        return " ".join(self.page.inner_text(f'.stage[data-side="{side}"] {selector}').split())
 
     def number(self, name: str, side: int = 0) -> int:
         return int(self.text(f".numbers .{name}", side).replace(",", ""))
@@ -187,7 +188,7 @@ def test_pointing_at_an_aggregate(explorer: Explorer) -> None:
 def test_structures(explorer: Explorer, name: str) -> None:
     """Each structure is drawn with all its entries, and has the result of a window of its own."""
     explorer.choose("structure", name)
-    explorer.fill("fill-count", 30)
+    explorer.fill("fill-count", 20)
     explorer.press("f")
     explorer.press("s")
     window = Window(monoid_named("text"), structure=name)
@@ -196,11 +197,11 @@ def test_structures(explorer: Explorer, name: str) -> None:
         explorer.page.evaluate("explorer.state.sides[0].report.entries.each.map(e => e[1])"), 2
     ):
         window.insert(float(time), value)
-    lab.apply({"op": "fill", "count": 30})
+    lab.apply({"op": "fill", "count": 20})
     report = lab.apply({"op": "slide"})
     assert explorer.answer() == window.query() == report["answer"]["value"]
     assert explorer.number("combines-total") == report["totals"]["combines"]
-    assert explorer.count(".tree .cell[data-time]") == 30
+    assert explorer.count(".tree .cell[data-time]") == 20
     explorer.press("d")
     assert explorer.count("#distances-chart tr") == 7
     if name in ("two_stacks", "daba"):
@@ -363,7 +364,7 @@ def test_a_story_plays_by_itself(explorer: Explorer) -> None:
     """Play goes on to the next step, and pause stops it."""
     explorer.choose("story", "a-to-f")
     explorer.click("play")
-    explorer.page.wait_for_function("document.getElementById('story-step').textContent.startsWith('Step 2')")
+    explorer.page.get_by_text("Step 2 of 6").wait_for()
     explorer.click("play")
     assert explorer.page.inner_text("#play") == "Play"
 

@@ -102,6 +102,8 @@ def test_parts_of_a_queue(name: str) -> None:
         assert places == sorted(places)
         assert all(0 <= place <= len(nodes["keys"]) for place in places)
         assert len(nodes["keys"]) == len(nodes["aggregates"]) == len(nodes["values"])
+        stored = [one for one in nodes["aggregates"] if one is not None] + list(nodes["totals"].values())
+        assert stored and all(one in "".join(nodes["values"]) for one in stored)
 
 
 @pytest.mark.parametrize("kind", [one for one in SMALL if one.name == "fiba"], ids=Structure.label)

@@ -20,6 +20,7 @@ from sash.explore.traced import Log, Moment, Number, State, monoid_named, result
 from sash.window.window import Window
 
 _BETWEEN_COPIES = 400  # inserts and evictions that undo may have to replay
+_BETWEEN_COPIES_OF_FIBA = 2500
 _MOST_COPIES = 60
 _SHOWN_COSTS = 60
 _ALL_READ = 200  # entries up to which all of a window is read after each operation
@@ -302,9 +303,11 @@ class Lab:
         self._at += 1
         self._inserted += inserts_of(operation)
         self._weight += max(1, inserts_of(operation))
-        # Where two stacks in one leaf meet, and what is stale, cannot be restored from a copy.
-        whole = not operation.get("lazy") and (self.structure != "fiba" or self.shape.height > 1)
-        if whole and self._weight >= _BETWEEN_COPIES and self._at not in self._copies:
+        # What is stale is not in a copy of `fiba`, so it is taken after a query of the whole window. It does not know
+        # either how many appends led to it, on which the next split depends: so there are few, of large windows only.
+        whole = not operation.get("lazy") and operation["op"] != "range"
+        weight = _BETWEEN_COPIES_OF_FIBA if self.structure == "fiba" else _BETWEEN_COPIES
+        if whole and self._weight >= weight and self._at not in self._copies:
             self._weight = 0
             self._copies[self._at] = (self._window.copy(), self._inserted)
             if len(self._copies) > _MOST_COPIES:

@@ -4,6 +4,7 @@ It listens on 127.0.0.1 only. Requests must name it by that address or as localh
 by a name of its own that points here, and those that change something must be JSON from the page itself.
 """
 
+import gc
 import json
 import threading
 from collections import OrderedDict
@@ -56,6 +57,12 @@ class Bench:
             "story": lambda request: played(story_named(request.get("story"))),
             "resume": self._resume,
         }
+
+    def clear(self) -> None:
+        """Forget all windows now, because threads that still serve a connection would keep them to the end."""
+        with self._lock:
+            self._labs.clear()
+        gc.collect()
 
     def call(self, name: str, request: dict[str, Any]) -> Any:
         """Return the answer to a request, or raise an error of sash."""
@@ -159,10 +166,10 @@ class Handler(BaseHTTPRequestHandler):
             if not isinstance(request, dict):
                 raise KindError(f"The request must be an object, got {shown(request)}.")
             answer = self.server.bench.call(self.path.removeprefix("/api/"), request)
-        except ValueError as error:
-            return self._refuse(400, str(error), getattr(error, "argument", None))
-        except SashError as error:
-            return self._refuse(400, str(error), error.argument)
+        except SashError as error:  # a user's mistake: the request itself was fine
+            answer = {"error": str(error), "argument": error.argument}
+        except (ValueError, RecursionError) as error:
+            return self._refuse(400, f"The request must be JSON: {error}.")
         self._send(200, "application/json", json.dumps(answer, ensure_ascii=False).encode())
 
     def _is_local(self) -> bool:
@@ -172,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.headers.get("Host") in here and (origin is None or origin.removeprefix("http://") in here)
 
     def _refuse(self, status: int, sentence: str, argument: str | None = None) -> None:
-        self.close_connection = True  # what is left of the request is not read
+        self.close_connection = True  # what may be left of the request is not read
         self._send(status, "application/json", json.dumps({"error": sentence, "argument": argument}).encode())
 
     def _send(self, status: int, kind: str, body: bytes) -> None:
@@ -197,9 +204,14 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         """Listen on a port of 127.0.0.1."""
-        super().__init__((ADDRESS, port), Handler)
         self.bench = Bench()
+        super().__init__((ADDRESS, port), Handler)
         self.names = frozenset(f"{name}:{self.server_port}" for name in (ADDRESS, "localhost"))
+
+    def server_close(self) -> None:
+        """Stop listening, and forget all windows."""
+        super().server_close()
+        self.bench.clear()
 
     @property
     def url(self) -> str:

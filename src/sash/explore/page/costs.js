@@ -54,7 +54,7 @@ const Costs = (() => {
         if (own.looked != null) {
           const meter = document.createElement("span");
           meter.className = "meter";
-          meter.style.width = `${(own.looked / most) * (sides.length > 1 ? 40 : 90)}px`;
+          meter.style.width = `${(own.looked / most) * (sides.length > 1 ? 26 : 90)}px`;
           cell.append(meter);
         }
         row.insertCell().textContent = own.combines == null ? "" : own.combines;

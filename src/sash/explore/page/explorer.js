@@ -18,7 +18,7 @@ const explorer = (() => {
       throw new Error("The explorer's server does not answer. Is `sash explore` still running?");
     }
     const data = await answer.json();
-    if (!answer.ok) throw new Error(data.error);
+    if (data.error) throw new Error(data.error);
     return data;
   }
 
