@@ -244,8 +244,8 @@ class Stream:
     def panes(self) -> Grid | None:
         """The grid of the panes that rows are combined into, or their times rounded to; None: there are none."""
         grid = self.definition.grid(self.spec)
-        merged = grid is not None and (self.spec.resolution is not None or self.definition.merges(self.spec))
-        return grid if merged else None
+        merged = self.spec.resolution is not None or self.definition.merges(self.spec)
+        return grid if merged and isinstance(grid, Grid) else None
 
     def take_back(self, table: "pa.Table", names: int) -> None:
         """Take back the row of a step of one row that raised, after its position was put back.

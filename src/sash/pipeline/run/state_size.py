@@ -19,6 +19,7 @@ from sash.durations import nanoseconds
 from sash.formatting import count, duration, size
 from sash.inputs import arrow
 from sash.keyed import panes
+from sash.keyed.horizon import Grid
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 
@@ -72,7 +73,7 @@ def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -
 def pane_seconds(plan: Plan) -> float:
     """Return the length of a pane in seconds."""
     grid = plan.definition.grid(plan.spec)
-    assert grid is not None
+    assert isinstance(grid, Grid)
     return grid.pane * _MICROSECOND / 1e9
 
 

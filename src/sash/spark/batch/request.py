@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from sash.errors import ArgumentError, shown
+from sash.keyed import horizon
 from sash.keyed.definition import Definition, require_monoids
 from sash.keyed.result_schema import aggregate_fields, require_readable, result_schema
 from sash.keyed.spec import Spec
@@ -80,7 +81,7 @@ def _options(spec: Spec) -> dict[str, Any]:
 
 def _grid(spec: Spec, definition: Definition) -> Grid | None:
     grid = definition.grid(spec)
-    if grid is None:
+    if not isinstance(grid, horizon.Grid):
         return None
     resolution = 1 if spec.resolution is None else grid.pane
     return Grid(every=grid.every, offset=grid.offset, resolution=resolution, largest=definition.largest)

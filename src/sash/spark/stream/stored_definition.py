@@ -90,7 +90,7 @@ class StoredDefinition:
             columns,
             tuple(logged),
             _pane_fields(spec, definition, columns) if merges else None,
-            (grid.pane, grid.pane_offset) if merges and grid is not None else None,
+            (grid.pane, grid.pane_offset) if merges and isinstance(grid, Grid) else None,
             buckets,
             _compared(spec, definition),
             None if asking is None else StoredQuestions(asking.schema, asking.time, asking.id),
