@@ -108,14 +108,14 @@ void Keyed::put_timed(int64_t* record, const Anchor& anchor, size_t w, uint32_t 
     if (record[kRows] < frame_.min_rows) out.clear_row(*plan_, place);
 }
 
-void Keyed::fold_window(const Anchor& anchor, size_t w, int64_t* record) {
+void Keyed::fold_window(const Anchor& anchor, size_t w, const RowSpan* known, int64_t* record) {
     const Extent& window = frame_.windows[w];
     RowTotal total(record);
     Range<RowPlace> range;
     Stop stop = stop_of(anchor, window);
     bool some = tree_of(anchor.slot).size();
     if (window.counts()) {
-        RowSpan span = span_of(anchor, w);
+        RowSpan span = known ? *known : span_of(anchor, w);
         start_record(record, anchor.slot, span.before);
         some = span.from < span.to;
         if (some) range.start = nodes_.place(span.leaf, span.at);
@@ -318,7 +318,8 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base
             for (; first < last; ++first) {
                 const Anchor& anchor = anchors[order[first]];
                 int64_t* record = room_for(base + first, out);
-                if (few || !fold_span(spans_[first], record)) fold_window(anchor, w, record);
+                const RowSpan* span = few ? nullptr : &spans_[first];
+                if (!span || !fold_span(*span, record)) fold_window(anchor, w, span, record);
                 put(record, anchor, w, order[first], out);
             }
         }

@@ -40,21 +40,4 @@ class Calendar {
     std::shared_ptr<const Zone> zone_;
 };
 
-// The start of the period of times that mostly follow each other.
-class PeriodCursor {
-   public:
-    explicit PeriodCursor(const Calendar& calendar) : calendar_(calendar) {}
-    int64_t start_of(int64_t time) {
-        if (time < start_ || time >= next_) {
-            start_ = calendar_.start_of(time);
-            next_ = calendar_.next_after(time);
-        }
-        return start_;
-    }
-
-   private:
-    const Calendar& calendar_;
-    int64_t start_ = 0, next_ = 0;
-};
-
 }  // namespace sash

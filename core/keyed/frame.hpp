@@ -44,8 +44,20 @@ struct Extent {
     int64_t size = 0;
     std::shared_ptr<const Calendar> calendar;
 
+    // The start of a time's period, and the start of the next one; times mostly follow each other.
+    int64_t period_start(int64_t time) const { return find_period(time), start_; }
+    int64_t period_end(int64_t time) const { return find_period(time), end_; }
+
     // Does it depend on how many rows there are, and not on a time where it begins?
     bool counts() const { return kind == rows || kind == unbounded; }
+
+   private:
+    void find_period(int64_t time) const {
+        if (time >= start_ && time < end_) return;
+        start_ = calendar->start_of(time);
+        end_ = calendar->next_after(time);
+    }
+    mutable int64_t start_ = 0, end_ = 0;  // of the last period that was asked for
 };
 
 struct Frame {
@@ -84,7 +96,7 @@ struct Frame {
                 int64_t edge = earlier(time, window.size);
                 return starts_inside || edge == INT64_MIN ? edge : edge + 1;
             }
-            case Extent::period: return window.calendar->start_of(on_grid() ? earlier(time, 1) : time);
+            case Extent::period: return window.period_start(on_grid() ? earlier(time, 1) : time);
             case Extent::ahead: return starts_inside || ends_inside ? time : later(time, 1);
             default: return INT64_MIN;
         }
@@ -110,7 +122,7 @@ struct Frame {
         int64_t until = time;
         for (const Extent& window : windows) {
             if (window.kind == Extent::span) until = std::max(until, later(time, window.size));
-            if (window.kind == Extent::period) until = std::max(until, window.calendar->next_after(time));
+            if (window.kind == Extent::period) until = std::max(until, window.period_end(time));
         }
         return until;
     }
@@ -137,7 +149,7 @@ struct Frame {
             if (window.kind == Extent::span) {
                 if (__builtin_add_overflow(dropped, window.size + starts_inside, &own)) return false;
             } else if (window.kind == Extent::period) {
-                own = window.calendar->next_after(dropped);
+                own = window.period_end(dropped);
                 if (own == INT64_MAX) return false;
                 own += on_grid();
             }
