@@ -28,6 +28,11 @@ class Calendar {
     Calendar(Period period, int64_t ticks_per_second, std::shared_ptr<const Zone> zone)
         : period_(period), ticks_(ticks_per_second), zone_(std::move(zone)) {}
 
+    // About the length of a period, in ticks.
+    int64_t about() const {
+        constexpr int64_t days[] = {1, 7, 30, 90, 365};
+        return days[static_cast<size_t>(period_)] * 86'400 * ticks_;
+    }
     int64_t start_of(int64_t time) const { return at_second(time, false); }   // or the first instant of all
     int64_t next_after(int64_t time) const { return at_second(time, true); }  // or the last instant of all
 

@@ -45,19 +45,27 @@ struct Extent {
     std::shared_ptr<const Calendar> calendar;
 
     // The start of a time's period, and the start of the next one; times mostly follow each other.
-    int64_t period_start(int64_t time) const { return find_period(time), start_; }
-    int64_t period_end(int64_t time) const { return find_period(time), end_; }
+    int64_t period_start(int64_t time) const { return period_of(time).start; }
+    int64_t period_end(int64_t time) const { return period_of(time).end; }
 
     // Does it depend on how many rows there are, and not on a time where it begins?
     bool counts() const { return kind == rows || kind == unbounded; }
 
    private:
-    void find_period(int64_t time) const {
-        if (time >= start_ && time < end_) return;
-        start_ = calendar->start_of(time);
-        end_ = calendar->next_after(time);
+    struct Known {
+        int64_t start = 0, end = 0;
+    };
+    const Known& period_of(int64_t time) const {
+        if (time >= known_[last_].start && time < known_[last_].end) return known_[last_];
+        last_ = static_cast<uint64_t>(time / calendar->about()) % kKnown;
+        Known& found = known_[last_];
+        if (time < found.start || time >= found.end) found = {calendar->start_of(time), calendar->next_after(time)};
+        return found;
     }
-    mutable int64_t start_ = 0, end_ = 0;  // of the last period that was asked for
+    // The periods that were asked for, since keys come one after the other and have about the same ones.
+    static constexpr size_t kKnown = 32;
+    mutable Known known_[kKnown];
+    mutable size_t last_ = 0;
 };
 
 struct Frame {
