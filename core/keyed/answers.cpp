@@ -108,14 +108,14 @@ void Keyed::put_timed(int64_t* record, const Anchor& anchor, size_t w, uint32_t 
     if (record[kRows] < frame_.min_rows) out.clear_row(*plan_, place);
 }
 
-void Keyed::fold_window(const Anchor& anchor, size_t w, int64_t* record) {
+void Keyed::fold_window(const Anchor& anchor, size_t w, const RowSpan* known, int64_t* record) {
     const Extent& window = frame_.windows[w];
     RowTotal total(record);
     Range<RowPlace> range;
     Stop stop = stop_of(anchor, window);
     bool some = tree_of(anchor.slot).size();
     if (window.counts()) {
-        RowSpan span = span_of(anchor, w);
+        RowSpan span = known ? *known : span_of(anchor, w);
         start_record(record, anchor.slot, span.before);
         some = span.from < span.to;
         if (some) range.start = nodes_.place(span.leaf, span.at);
@@ -193,7 +193,7 @@ size_t Keyed::end_of_run(size_t first, size_t count) const {
 // A sliding pass costs O(1) combines for each row that enters or leaves; range folds cost some for each anchor.
 bool Keyed::pays(size_t first, size_t last) const {
     const RowSpan &oldest = spans_[first], &newest = spans_[last - 1];
-    size_t anchors = last - first, each = cost_of(oldest.to - oldest.from);
+    size_t anchors = last - first, each = (cost_of(oldest.to - oldest.from) + cost_of(newest.to - newest.from)) / 2;
     size_t rows = (newest.from - oldest.from) + (newest.to - oldest.to);
     return anchors * each > 2 * (rows + each) + anchors;
 }
@@ -318,7 +318,8 @@ void Keyed::answer_key(const Anchor* anchors, const uint32_t* order, size_t base
             for (; first < last; ++first) {
                 const Anchor& anchor = anchors[order[first]];
                 int64_t* record = room_for(base + first, out);
-                if (few || !fold_span(spans_[first], record)) fold_window(anchor, w, record);
+                const RowSpan* span = few ? nullptr : &spans_[first];
+                if (!span || !fold_span(*span, record)) fold_window(anchor, w, span, record);
                 put(record, anchor, w, order[first], out);
             }
         }

@@ -28,6 +28,11 @@ class Calendar {
     Calendar(Period period, int64_t ticks_per_second, std::shared_ptr<const Zone> zone)
         : period_(period), ticks_(ticks_per_second), zone_(std::move(zone)) {}
 
+    // About the length of a period, in ticks.
+    int64_t about() const {
+        constexpr int64_t days[] = {1, 7, 30, 90, 365};
+        return days[static_cast<size_t>(period_)] * 86'400 * ticks_;
+    }
     int64_t start_of(int64_t time) const { return at_second(time, false); }   // or the first instant of all
     int64_t next_after(int64_t time) const { return at_second(time, true); }  // or the last instant of all
 
@@ -38,23 +43,6 @@ class Calendar {
     Period period_;
     int64_t ticks_;
     std::shared_ptr<const Zone> zone_;
-};
-
-// The start of the period of times that mostly follow each other.
-class PeriodCursor {
-   public:
-    explicit PeriodCursor(const Calendar& calendar) : calendar_(calendar) {}
-    int64_t start_of(int64_t time) {
-        if (time < start_ || time >= next_) {
-            start_ = calendar_.start_of(time);
-            next_ = calendar_.next_after(time);
-        }
-        return start_;
-    }
-
-   private:
-    const Calendar& calendar_;
-    int64_t start_ = 0, next_ = 0;
 };
 
 }  // namespace sash

@@ -44,8 +44,28 @@ struct Extent {
     int64_t size = 0;
     std::shared_ptr<const Calendar> calendar;
 
+    // The start of a time's period, and the start of the next one; times mostly follow each other.
+    int64_t period_start(int64_t time) const { return period_of(time).start; }
+    int64_t period_end(int64_t time) const { return period_of(time).end; }
+
     // Does it depend on how many rows there are, and not on a time where it begins?
     bool counts() const { return kind == rows || kind == unbounded; }
+
+   private:
+    struct Known {
+        int64_t start = 0, end = 0;
+    };
+    const Known& period_of(int64_t time) const {
+        if (time >= known_[last_].start && time < known_[last_].end) return known_[last_];
+        last_ = static_cast<uint64_t>(time / calendar->about()) % kKnown;
+        Known& found = known_[last_];
+        if (time < found.start || time >= found.end) found = {calendar->start_of(time), calendar->next_after(time)};
+        return found;
+    }
+    // The periods that were asked for, since keys come one after the other and have about the same ones.
+    static constexpr size_t kKnown = 32;
+    mutable Known known_[kKnown];
+    mutable size_t last_ = 0;
 };
 
 struct Frame {
@@ -85,7 +105,7 @@ struct Frame {
                 int64_t edge = earlier(time, window.size);
                 return starts_inside || edge == INT64_MIN ? edge : edge + 1;
             }
-            case Extent::period: return window.calendar->start_of(on_grid() ? earlier(time, 1) : time);
+            case Extent::period: return window.period_start(on_grid() ? earlier(time, 1) : time);
             case Extent::ahead: return starts_inside || ends_inside ? time : later(time, 1);
             default: return INT64_MIN;
         }
@@ -111,7 +131,7 @@ struct Frame {
         int64_t until = time;
         for (const Extent& window : windows) {
             if (window.kind == Extent::span) until = std::max(until, later(time, window.size));
-            if (window.kind == Extent::period) until = std::max(until, window.calendar->next_after(time));
+            if (window.kind == Extent::period) until = std::max(until, window.period_end(time));
         }
         return until;
     }
@@ -138,7 +158,7 @@ struct Frame {
             if (window.kind == Extent::span) {
                 if (__builtin_add_overflow(dropped, window.size + starts_inside, &own)) return false;
             } else if (window.kind == Extent::period) {
-                own = window.calendar->next_after(dropped);
+                own = window.period_end(dropped);
                 if (own == INT64_MAX) return false;
                 own += on_grid();
             }

@@ -416,7 +416,7 @@ class Keyed {
                      RecordOutput& out);
     void answer_running(uint32_t slot, const Anchor* anchors, const uint32_t* order, const Run& run, size_t window,
                         RecordOutput& out);
-    void fold_window(const Anchor& anchor, size_t window, int64_t* record);
+    void fold_window(const Anchor& anchor, size_t window, const RowSpan* known, int64_t* record);
     void start_record(int64_t* record, uint32_t slot, bool before) const;
     Counted counted(const Anchor& anchor, const Extent& window, size_t to);
     RowSpan span_of(const Anchor& anchor, size_t window);

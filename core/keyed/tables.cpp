@@ -147,15 +147,9 @@ void Keyed::find_frames(const Instants& rows, const Instants& anchors, bool are_
     }
     if (window.counts()) return find_counted(rows, anchors, window, from, to);
     edge = 0;
-    auto seek = [&](size_t i, int64_t first) {
+    for (size_t i = 0; i < anchors.count; from[i++] = edge) {
+        int64_t first = frame_.first_time(anchors[i], window);
         while (edge < count && rows[edge] < first) ++edge;
-        from[i] = edge;
-    };
-    if (window.kind == Extent::period) {
-        PeriodCursor periods(*window.calendar);
-        for (size_t i = 0; i < anchors.count; ++i) seek(i, periods.start_of(anchors[i]));
-    } else {
-        for (size_t i = 0; i < anchors.count; ++i) seek(i, frame_.first_time(anchors[i], window));
     }
 }
 

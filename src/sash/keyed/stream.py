@@ -314,8 +314,9 @@ class Stream:
     def _retyped(self, schema: "pa.Schema") -> "Stream | None":
         """Return the same stream for batches of another schema, or None if its rows would be stored otherwise."""
         new = Stream.of(self.spec, schema.empty_table())
-        folded = new.definition.merges(self.spec) or self.engine.open_count  # records are stored, and not only rows
-        others = folded and new.engine.record_words != self.engine.record_words
+        unbounded = any(kind.kind == "unbounded" for _, kind in self.definition.windows)
+        records = unbounded or new.definition.merges(self.spec) or self.engine.open_count  # and not only rows
+        others = records and new.engine.record_words != self.engine.record_words
         if others or new.definition.shown != self.definition.shown:
             return None
         kinds = [arrow.key_kind(schema.field(name).type) for name in self.spec.keys]
@@ -434,10 +435,10 @@ class Stream:
         beyond = exact - exact.astype(f"datetime64[{unit}]")
         if not beyond or beyond < np.timedelta64(0):
             return self.ticks(time, argument)
-        if self.spec.needs_exact_times:
+        if self.spec.needs_exact_times is not None:
             raise ArgumentError(
-                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because windows or aggregates "
-                f"depend on it, got {shown(time)}.",
+                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because "
+                f"{self.spec.needs_exact_times}, got {shown(time)}.",
                 argument=argument,
             )
         return self.ticks(time - (beyond.item() if isinstance(time, datetime) else beyond), argument) + up
