@@ -6,13 +6,14 @@
 import argparse
 from collections.abc import Callable
 
-from benchmarks import aggregates, calls, events, keyed, late, lost, questions, rounds
+from benchmarks import aggregates, calls, events, keyed, kinds, late, lost, questions, rounds
 
 Claim = tuple[str, float, float]
 _HEADINGS: dict[str, tuple[str, Callable[[], list[Claim]]]] = {
     "calls": ("other costs", calls.claims),
     "monoids": ("monoids", aggregates.claims),
     "keyed": ("keyed windows", keyed.claims),
+    "kinds": ("kinds of windows", kinds.claims),
     "events": ("one event at a time, and small batches", events.claims),
     "questions": ("questions", questions.claims),
     "late": ("late rows and deletes, one key", late.claims),

@@ -193,7 +193,7 @@ size_t Keyed::end_of_run(size_t first, size_t count) const {
 // A sliding pass costs O(1) combines for each row that enters or leaves; range folds cost some for each anchor.
 bool Keyed::pays(size_t first, size_t last) const {
     const RowSpan &oldest = spans_[first], &newest = spans_[last - 1];
-    size_t anchors = last - first, each = cost_of(oldest.to - oldest.from);
+    size_t anchors = last - first, each = (cost_of(oldest.to - oldest.from) + cost_of(newest.to - newest.from)) / 2;
     size_t rows = (newest.from - oldest.from) + (newest.to - oldest.to);
     return anchors * each > 2 * (rows + each) + anchors;
 }

@@ -29,8 +29,9 @@ bool Keyed::add_place(RowTree tree, RowPlace place) {
         return true;
     }
     RowTree::Path path = tree.search(place);
-    if (!path.found) tree.insert_at(path, place, write);
-    return !path.found;
+    if (path.found) return false;
+    tree.insert_at(path, place, write);
+    return true;
 }
 
 // --- gaps ----------------------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ bool roll_batch(KeyedEngine& engine, KeyBatch& batch, nb::handle times, nb::hand
 
 // --- anchors -------------------------------------------------------------------------------------
 
-Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle ids, nb::handle status) {
+Anchors arrived_in(KeyedEngine& engine, const KeyBatch& batch, nb::handle times, nb::handle status, nb::handle ids) {
     engine.keyed.require_current(batch.generation);
     Bytes time_bytes(times), status_bytes(status);
     Ids numbers(ids, engine.keyed.names());
@@ -447,7 +447,7 @@ void bind_keyed(nb::module_& m) {
         .def("roll", roll_batch, "batch"_a, "times"_a, "inputs"_a, "questions"_a.none(), "rooms"_a)
         .def("asked", asked_of, "schema"_a.none(), "array"_a.none(), "times"_a)
         .def("answer_range", answer_range, "anchors"_a, "first"_a, "last"_a, "start"_a, "stop"_a, "rooms"_a, "spans"_a)
-        .def("arrived", arrived_in, "batch"_a, "times"_a, "ids"_a.none(), "status"_a)
+        .def("arrived", arrived_in, "batch"_a, "times"_a, "status"_a, "ids"_a.none() = nb::none())
         .def(
             "between", [](KeyedEngine& e, int64_t from, int64_t to) { return e.keyed.between(from, to); }, "start"_a,
             "stop"_a)

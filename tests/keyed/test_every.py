@@ -356,9 +356,9 @@ def test_what_a_stream_refuses(argument, options):
     assert str(error.value).endswith(".")
 
 
-@pytest.mark.parametrize("every", [5, "soon", "1 month", "1y", timedelta(0), timedelta(seconds=-1)], ids=str)
+@pytest.mark.parametrize("every", [5, "soon", "2 months", "1 lustrum", timedelta(0), timedelta(seconds=-1)], ids=str)
 def test_instants_need_durations(every):
-    """Over timestamps every= is a duration of a fixed length above nothing."""
+    """Over timestamps every= is a duration of a fixed length above nothing, or one calendar period."""
     table = pa.table({"k": ["a"], "t": pa.array([datetime(2026, 1, 1)]), "x": [1]})
     with pytest.raises(SashError, match="every"):
         rolled(table, windows=["1h"], every=every)

@@ -77,7 +77,8 @@ class EventArrival(_Events):
         pa = arrow.pyarrow()
         context = self.context
         inserted = status == INSERTED
-        answers = context.answers(context.engine.arrived(keys, batch.times, batch.inputs[0], status))
+        ids = batch.inputs[0] if context.spec.counts else None  # which say where a row is among those of its time
+        answers = context.answers(context.engine.arrived(keys, batch.times, status, ids))
         columns, counts = answers.columns(on_error=context.spec.on_error)
         if context.spec.late == "drop":
             rows = batch.table if inserted.all() else batch.table.filter(pa.array(inserted))

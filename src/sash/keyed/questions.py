@@ -53,13 +53,14 @@ def widened(events: "pa.Table", table: "pa.Table", time: str, spec: Spec) -> "pa
             wider = arrow.cast_exactly(arrow.plain(events.column(name)), arrow.plain_kind(column.type))
             if wider is not None and not arrow.pyarrow().types.is_floating(wider.type):
                 events = events.set_column(events.column_names.index(name), name, wider)
-    if spec.needs_exact_times:
-        events = _finer(events, spec.time, table.schema.field(time).type)
+    if spec.needs_exact_times is not None:
+        events = _finer(events, spec, table.schema.field(time).type)
     return events
 
 
-def _finer(events: "pa.Table", name: str, own: "pa.DataType") -> "pa.Table":
+def _finer(events: "pa.Table", spec: Spec, own: "pa.DataType") -> "pa.Table":
     """Return events with their times in the unit of the questions if that is a finer one."""
+    name = spec.time
     pa, kind = arrow.pyarrow(), events.field(name).type
     is_a = pa.types.is_timestamp
     if not (is_a(own) and is_a(kind)) or _TICKS[own.unit] <= _TICKS[kind.unit]:
@@ -68,8 +69,8 @@ def _finer(events: "pa.Table", name: str, own: "pa.DataType") -> "pa.Table":
         column = events.column(name).cast(pa.timestamp(own.unit, kind.tz))
     except pa.ArrowInvalid:
         raise ArgumentError(
-            f"at must hold times in {kind.unit}, as the events do, because windows or aggregates depend on it and "
-            f"times of some events do not fit {own}.",
+            f"at must hold times in {kind.unit}, as the events do, because {spec.needs_exact_times} and those of some "
+            f"events do not fit {own}.",
             argument="at",
             column=name,
         ) from None

@@ -124,7 +124,7 @@ def _row_answers(rows: _Rows, definition: Definition, engine: _core.Keyed) -> An
     if plain and engine.roll(rows.keys, rows.times, rows.inputs, None, answers.rooms):
         return answers
     status = rows.apply()
-    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, None, status), rows.values)
+    return Answers.of(definition, engine, engine.arrived(rows.keys, rows.times, status), rows.values)
 
 
 def _of_questions(source: tables.Source, time: str, events: Any, spec: Spec) -> dict[str, Any]:

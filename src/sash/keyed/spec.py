@@ -85,11 +85,13 @@ class Spec:
         return self.closed in ("right", "both")
 
     @property
-    def needs_exact_times(self) -> bool:
-        """Whether an instant between two ticks of the rows has other windows than either of them."""
-        timed = any(agg.timed for agg in self.aggs.values())
+    def needs_exact_times(self) -> str | None:
+        """Why an instant between two ticks of the rows has other results than either of them; None: it has not."""
+        if any(agg.timed for agg in self.aggs.values()):
+            return "aggregates depend on time"
         ends = any(kinds.is_to_date(one) or kinds.is_ahead(one) for one in self.windows.values())
-        return timed or ends or self.idle is not None or self.closed in ("both", "neither")
+        inexact = ends or self.idle is not None or self.closed in ("both", "neither")
+        return "these windows would be others between two of them" if inexact else None
 
     @property
     def counts(self) -> bool:

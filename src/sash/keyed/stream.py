@@ -211,7 +211,7 @@ class Stream:
 
     def _require_settled(self, bound: int, horizon: Any) -> None:
         """Raise for a time within what has expired: windows that count remember it as a whole."""
-        if bound < self.settled and any(kind.kind == "unbounded" for _, kind in self.definition.windows):
+        if bound < self.settled and self.definition.unbounded:
             raise RetentionError(
                 f"horizon must be {self.time_text(self.settled)} or later, because earlier rows have been combined, "
                 f"got {shown(horizon)}.",
@@ -310,8 +310,9 @@ class Stream:
     def _retyped(self, schema: "pa.Schema") -> "Stream | None":
         """Return the same stream for batches of another schema, or None if its rows would be stored otherwise."""
         new = Stream.of(self.spec, schema.empty_table())
-        panes = new.definition.merges(self.spec) and new.engine.record_words != self.engine.record_words
-        if panes or new.definition.shown != self.definition.shown:
+        records = self.definition.unbounded or new.definition.merges(self.spec)
+        wider = records and new.engine.record_words != self.engine.record_words
+        if wider or new.definition.shown != self.definition.shown:
             return None
         kinds = [arrow.key_kind(schema.field(name).type) for name in self.spec.keys]
         widths, ids = arrow.key_widths(kinds), self.spec.id is not None
@@ -427,10 +428,10 @@ class Stream:
         beyond = exact - exact.astype(f"datetime64[{unit}]")
         if not beyond or beyond < np.timedelta64(0):
             return self.ticks(time, argument)
-        if self.spec.needs_exact_times:
+        if self.spec.needs_exact_times is not None:
             raise ArgumentError(
-                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because windows or aggregates "
-                f"depend on it, got {shown(time)}.",
+                f"{argument} must be a whole tick of one {unit}, as the rows' times are, because "
+                f"{self.spec.needs_exact_times}, got {shown(time)}.",
                 argument=argument,
             )
         return self.ticks(time - (beyond.item() if isinstance(time, datetime) else beyond), argument) + up
