@@ -78,7 +78,7 @@ figures-full: $(READY) ## the same at the paper's sizes: up to an hour on an idl
 sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built with ASan and UBSan (gcc)
 	env PYTHONPATH=$(abspath $(SANITIZED)) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py) \
+	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py tests/keyed/test_kinds*.py) \
 	    tests/keyed/test_saved_state.py tests/keyed/test_deletes.py -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 faults: $(READY) ## streams on Spark through hundreds of faults, compared with the oracle: MINUTES=90; resumes where it was stopped

@@ -46,7 +46,14 @@ def rolling(
     another table with key and time columns, every row and column of that table comes back, with the results as of its
     time t, of the windows (t - size, t] or [t - size, t): a point-in-time join. Its times may lie anywhere, in any
     order; a key without rows has counts of 0 and null for the rest, a null time has null results. `at_time` is its time
-    column if that has another name. Returns the same kind of table it was given (as `at`, if there is one): pandas,
+    column if that has another name.
+
+    A window is a duration, or a number where times are numbers; "100 rows", the last up to this one; "day to date",
+    from the start of the calendar day (or week, month, quarter, year) in `zone`; "unbounded", everything up to t; or
+    "next 1h", which is [t, t + size). `closed` is "right", "left", "both" or "neither". `min_rows` makes the results of
+    windows with fewer rows null. After a gap of more than `idle`, windows of rows and "unbounded" start from nothing.
+
+    Returns the same kind of table it was given (as `at`, if there is one): pandas,
     polars, lazy or not, and Arrow for all else. A result that fails or does not fit its type is null, and a SashWarning
     says how many there are and why; with `on_error="raise"` the first one raises.
 

@@ -63,7 +63,8 @@ class KeyedWindows:
         "update" (again whenever it changes). Rows more than `lateness` behind the watermark are late; `late="emit"`
         returns them with null results. `retract` is the column or condition that marks deletes, `id` the column that
         distinguishes events of the same key and time, `carry` the columns to include in the results. `schema` is an
-        Arrow schema with at least the columns that are read; it need not be given again after `from_bytes`.
+        Arrow schema with at least the columns that are read; it need not be given again after `from_bytes`. Windows are
+        those of `rolling`, with `zone`, `min_rows` and `idle`, but for windows ahead.
         """
         self.spec = Spec.of(
             keys=keys, time=time, windows=windows, aggs=aggs, per=per, every=every, emit=emit, lateness=lateness,
