@@ -327,6 +327,9 @@ class Stream:
 
     def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
         """Apply rows of the past, of which nothing is late or emitted, and return which of them made a difference."""
+        expired, table = expired_rows.apart(table)
+        if expired is not None:
+            expired_rows.load_expired(self.engine, self.spec, expired)
         if self.asking is None:
             return self._replay(table)
         events, questions = self.asking.apart(table)
@@ -338,9 +341,6 @@ class Stream:
         return both
 
     def _replay(self, table: "pa.Table") -> NDArray[np.bool_]:
-        expired, table = expired_rows.apart(table)
-        if expired is not None:
-            expired_rows.load_expired(self.engine, self.spec, expired)
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))
