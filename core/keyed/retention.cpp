@@ -205,7 +205,9 @@ Anchors Keyed::expired(std::vector<int64_t>& words) const {
         if (!has_before(slot)) continue;
         Before before = before_of(slot);
         found.push_back({slot, false, before.last(), kFirstTie, -1});
-        words.insert(words.end(), before.words, before.words + before_words());
+        words.insert(words.end(), {before.first(), before.last()});
+        std::vector<int64_t> tidy = plan_->tidied(before.record(), true);  // the same bytes whenever they are written
+        words.insert(words.end(), tidy.begin(), tidy.end());
     }
     return current(std::move(found));
 }

@@ -94,7 +94,7 @@ def part_of(
         anchors = part.engine.boundaries(LOWEST, HIGHEST, None)
         bounds = boundary_columns(part.definition, part.engine, spec, table.schema, anchors)
         return part.part(arrow.with_columns(bounds, part.answers(anchors)), bound, new)
-    anchors = part.engine.arrived(part.batch, part.times, None, part.status)
+    anchors = part.engine.arrived(part.batch, part.times, part.status)
     return part.part(_spread(part.answers(anchors), part.bad), bound, new)
 
 

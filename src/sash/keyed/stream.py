@@ -215,7 +215,7 @@ class Stream:
 
     def _require_settled(self, bound: int, horizon: Any) -> None:
         """Raise for a time within what has expired: windows that count remember it as a whole."""
-        if bound < self.settled and any(kind.kind == "unbounded" for _, kind in self.definition.windows):
+        if bound < self.settled and self.definition.unbounded:
             raise RetentionError(
                 f"horizon must be {self.time_text(self.settled)} or later, because earlier rows have been combined, "
                 f"got {shown(horizon)}.",
@@ -314,10 +314,9 @@ class Stream:
     def _retyped(self, schema: "pa.Schema") -> "Stream | None":
         """Return the same stream for batches of another schema, or None if its rows would be stored otherwise."""
         new = Stream.of(self.spec, schema.empty_table())
-        unbounded = any(kind.kind == "unbounded" for _, kind in self.definition.windows)
-        records = unbounded or new.definition.merges(self.spec) or self.engine.open_count  # and not only rows
-        others = records and new.engine.record_words != self.engine.record_words
-        if others or new.definition.shown != self.definition.shown:
+        records = self.definition.unbounded or new.definition.merges(self.spec) or self.engine.open_count
+        wider = records and new.engine.record_words != self.engine.record_words
+        if wider or new.definition.shown != self.definition.shown:
             return None
         kinds = [arrow.key_kind(schema.field(name).type) for name in self.spec.keys]
         widths, ids = arrow.key_widths(kinds), self.spec.id is not None
@@ -332,6 +331,9 @@ class Stream:
 
     def replay(self, table: "pa.Table") -> NDArray[np.bool_]:
         """Apply rows of the past, of which nothing is late or emitted, and return which of them made a difference."""
+        expired, table = expired_rows.apart(table)
+        if expired is not None:
+            expired_rows.load_expired(self.engine, self.spec, expired)
         if self.asking is None:
             return self._replay(table)
         events, questions = self.asking.apart(table)
@@ -343,9 +345,6 @@ class Stream:
         return both
 
     def _replay(self, table: "pa.Table") -> NDArray[np.bool_]:
-        expired, table = expired_rows.apart(table)
-        if expired is not None:
-            expired_rows.load_expired(self.engine, self.spec, expired)
         batch = self.intake.reread(table)
         keys = self._keys(batch)
         status, _ = self.intake.apply(keys, batch, np.zeros(len(batch.times), dtype=bool))

@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"aggs": {"taken": monoids.count()}},
         "aggs must give results new names, but df has a column 'taken_30' already",
     ),
-    "an unknown side": ({"closed": "both"}, "closed must be one of right, left, got 'both'"),
+    "an unknown side": ({"closed": "middle"}, "closed must be one of right, left, both, neither, got 'middle'"),
     "an unknown anchor": ({"per": "row"}, 'per must be "event" or "session", got .row.'),
 }
 

@@ -22,7 +22,7 @@ from sash.spark.stream.open_sessions import SESSION, latest, replay, with_open_s
 from sash.spark.stream.packing import Arrived
 from sash.spark.stream.plan import Plan
 from sash.spark.stream.repeated import Repeated
-from sash.spark.stream.rewriting import rewritten
+from sash.spark.stream.rewriting import needed_rows
 from sash.spark.stream.row_order import Hashes, deletes_last, in_order
 
 _MILLISECOND = 1000  # in microseconds, the unit of Spark's timestamps
@@ -209,7 +209,7 @@ class Bucket:
             self.plan.protected, lambda table: self._merge_panes(stream, since(table, self.plan.spec.time, bound))
         )
         if self.plan.spec.counts and log.is_long:
-            stream = self._rewritten(log)
+            self._rewrite(log)
         self.store.save_head(log.head.to_bytes())
         cached = CachedStream(stream, log.head.last.seq, log.head.last.nonce)
         self.cache.put(self.key, cached, self.plan.cache_limit)
@@ -218,11 +218,10 @@ class Bucket:
         """Return the time at or before which no row of the log is needed, whatever its key."""
         return LOWEST if self.plan.spec.counts else stream.retained_after(horizon)
 
-    def _rewritten(self, log: Log) -> Stream:
-        """Write the rows again that are needed, where windows count them, and return a stream of these."""
-        stream, rows = rewritten(self.plan, log.tables(0), log.head.position)
+    def _rewrite(self, log: Log) -> None:
+        """Write the rows again that are needed, where windows count them."""
+        rows = needed_rows(self.plan, log.tables(0), log.head.position)
         log.rewrite(rows, arrow.ticks(rows, self.plan.spec.time)[0])
-        return stream
 
     def _merge_panes(self, stream: Stream, table: pa.Table) -> pa.Table:
         if self.plan.merges:

@@ -162,7 +162,7 @@ class Change:
         """Yield a window whose rows have expired; before the bucket has a horizon, none has."""
         if horizon is None:
             return
-        definition, before = self.plan.definition, ", ".join(named_windows(self.old.words["windows"]))
+        definition, before = self.plan.definition, ", ".join(self.old.longest)
         for name in uncovered(definition.windows, self.old.kinds, definition.unit):
             yield f"window {name} needs rows that have expired: they are stored for {before}"
         if definition.unbounded and self._differs():

@@ -25,7 +25,7 @@ from sash.spark.stream.change import change_from, require_answerable
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.packing import by_bucket, chunks, readable_rows
 from sash.spark.stream.plan import Plan, process_plan
-from sash.spark.stream.rewriting import rewritten
+from sash.spark.stream.rewriting import needed_rows
 from sash.spark.stream.row_order import deletes_last, in_order
 from sash.spark.stream.stored_definition import DEFINITION, POSITION, StoredDefinition
 from sash.spark.stream.worker import freeze_imports
@@ -204,7 +204,7 @@ def _written(plan: Plan, seam: Seam, rows: pa.Table) -> dict[int, bytes]:
     rows, hashes = in_order(rows.combine_chunks(), times)
     rows = _as_applied(plan, seam, rows)
     if plan.spec.counts and plan.wrote(seam.definition):
-        _, rows = rewritten(plan, [rows], head.position)
+        rows = needed_rows(plan, [rows], head.position)
         head.needed = rows.num_rows
     if rows.num_rows:
         # Every bucket looks once, when the watermark passes the seam, at what it has to do next.

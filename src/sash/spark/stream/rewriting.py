@@ -19,8 +19,8 @@ from sash.keyed.stream import Stream
 from sash.spark.stream.plan import Plan
 
 
-def rewritten(plan: Plan, tables: Iterable[pa.Table], position: dict[str, Any]) -> tuple[Stream, pa.Table]:
-    """Return a stream of the records of a log, at a position, and the rows that the log has to have for it."""
+def needed_rows(plan: Plan, tables: Iterable[pa.Table], position: dict[str, Any]) -> pa.Table:
+    """Return the rows that a log with these records has to have for a stream at a position."""
     stream, read = plan.stream(), []
     for table in tables:
         stream.replay(table)
@@ -29,9 +29,7 @@ def rewritten(plan: Plan, tables: Iterable[pa.Table], position: dict[str, Any]) 
     none = stream.schema.empty_table().select(plan.logged)
     whole = pa.concat_tables([none, *read], promote_options="default")
     kept = whole.filter(pa.array(_needed(plan, stream, whole)))
-    if plan.definition.unbounded:
-        kept = _with_expired(plan, stream, kept)
-    return stream, kept
+    return _with_expired(plan, stream, kept) if plan.definition.unbounded else kept
 
 
 def _with_expired(plan: Plan, stream: Stream, rows: pa.Table) -> pa.Table:

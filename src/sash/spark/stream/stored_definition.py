@@ -101,6 +101,13 @@ class StoredDefinition:
         )
 
     @property
+    def longest(self) -> list[str]:
+        """The names of the windows that rows are stored for: of those that are spans of time, the longest."""
+        windows = self._windows.windows
+        spans = [(kind.size, name) for name, kind in windows if kind.kind == "span"]
+        return [name for name, kind in windows if kind.kind != "span" or (kind.size, name) == max(spans)]
+
+    @property
     def on_calendar(self) -> bool:
         """Whether windows or boundaries follow the calendar of a zone."""
         return self._spec.step is not None or any(kind.kind == "period" for kind in self.kinds)
