@@ -185,6 +185,13 @@ class Stream:
             if self.asking is not None:
                 self._asker.forget(self.horizon.at)
 
+    def stand_at(self, newest: int | None, horizon: int | None) -> None:
+        """Answer for what can be asked as a stream does whose rows and horizon have come that far."""
+        self.position.newest = newest
+        if horizon is not None:
+            self.dropped = max(self.dropped, self.retained_after(horizon))
+            self.settled = max(self.settled, self.emitter.late_before(horizon))
+
     def retained_after(self, horizon: int | None) -> int:
         """Return the time at or before which no row is needed once the horizon is there."""
         if horizon is None:

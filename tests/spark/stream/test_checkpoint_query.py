@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sash import ArgumentError, RetentionError, monoids
 from sash.locations import location
@@ -19,6 +20,9 @@ FOLDS = COMMUTATIVE | {"word": ("letters", "x")}
 CASES = {
     "rows": Case(FOLDS, words={"emit": "update", "id": "i", "retract": "op = 'delete'"}),
     "panes": Case(COMMUTATIVE, words={"every": "1 minute", "emit": "update"}),
+    "counted": Case(
+        COMMUTATIVE, words={"windows": ["5 rows", "unbounded"], "idle": "1 day", "id": "i", "retract": "op = 'delete'"}
+    ),
     "one key": Case(COMMUTATIVE, words={"keys": [], "closed": "left", "emit": "final"}),
 }
 KEYS = ["b", None, "nobody", "é", "a", "b"]
@@ -62,7 +66,7 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aske
     streams.write(folder / "in", batches[:3])
     rows = streams.read(spark, folder / "in")
     results = [streams.as_text(name, rolling(rows, **case.arguments, buckets=3)) for name, case in CASES.items()]
-    both = results[0].union(results[1]).union(results[2])
+    both = reduce(DataFrame.union, results)
     running = both.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     found = Asked(checkpoint, spark, batches, {}, {}, 0)
     try:
@@ -81,22 +85,29 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Aske
 def name_of(spark: SparkSession, checkpoint: str, operator: int) -> str:
     (definition,) = describe_checkpoint(checkpoint, operator=operator, spark=spark).definitions
     assert definition.arguments is not None
+    if "idle" in definition.arguments:
+        return "counted"
     return "panes" if definition.panes else "rows" if definition.arguments["keys"] else "one key"
 
 
-def result_of(name: str, rows: list[Row], key: Any, first: int, last: int) -> dict[str, Any]:
-    """The aggregates of a key's rows from one time to another, both included."""
+def result_of(name: str, rows: list[Row], key: Any, first: int, last: int, most: int | None = None) -> dict[str, Any]:
+    """The aggregates of a key's rows from one time to another, both included, or of the last ones among them."""
     mine = [row for row in rows if (name == "one key" or row["k.ey"] == key) and first <= row["t"] <= last]
-    numbers = [row["x"] for row in sorted(mine, key=lambda row: (row["t"], row["i"])) if row["x"] is not None]
+    mine = sorted(mine, key=lambda row: (row["t"], row["i"]))[-most if most else 0 :]
+    numbers = [row["x"] for row in mine if row["x"] is not None]
     found = {"n": len(mine), "s": sum(numbers) if numbers else None, "top": max(numbers, default=None)}
     return found | {"word": "".join(chr(ord("m") + number) for number in numbers) or None} if name == "rows" else found
 
 
 def assert_as_of(name: str, answer: Answer, rows: list[Row], at: int) -> None:
-    left = name != "rows"
-    for size_name, size in SIZES.items():
+    left = name in ("panes", "one key")
+    counted = {"5rows": 5, "unbounded": None}
+    for size_name in counted if name == "counted" else SIZES:
         for place, key in enumerate([None] if name == "one key" else KEYS):
-            wanted = result_of(name, rows, key, at - size + (not left), at - left)
+            if name == "counted":
+                wanted = result_of(name, rows, key, 0, at, counted[size_name])
+            else:
+                wanted = result_of(name, rows, key, at - SIZES[size_name] + (not left), at - left)
             got = {agg: answer.table[f"{agg}_{size_name}"][place].as_py() for agg in wanted}
             assert got == wanted, (key, size_name)
 
@@ -130,7 +141,7 @@ def test_a_stopped_query_answers_as_of_any_time_that_is_retained(asked, name):
         assert_as_of(name, answer, asked.rows(name, 4), at)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["rows", "panes", "one key"])
 def test_a_range_has_the_rows_between_two_times(asked, name):
     stop = asked.newest(name, 4) // MINUTE * MINUTE
     start = stop - 4 * MINUTE
@@ -139,6 +150,14 @@ def test_a_range_has_the_rows_between_two_times(asked, name):
     for place, key in enumerate([None] if name == "one key" else KEYS):
         wanted = result_of(name, rows, key, start, stop - (name == "panes"))
         assert {agg: answer.table[agg][place].as_py() for agg in wanted} == wanted, key
+
+
+def test_a_range_behind_the_horizon_is_refused_where_windows_count_rows(asked):
+    """The rows that are held from before it are the last ones of their key, and not all."""
+    stop = asked.newest("counted", 4)
+    with pytest.raises(RetentionError, match="start must be") as caught:
+        asked.ask("counted", start=moment(stop - 4 * MINUTE), stop=moment(stop))
+    assert caught.value.argument == "start"
 
 
 def test_times_behind_what_is_retained_are_refused_whatever_bucket_is_asked(asked):

@@ -19,6 +19,7 @@ from sash import serialize
 from sash.errors import ArgumentError, CorruptStateError, shown
 from sash.keyed import queries
 from sash.keyed.question_columns import QuestionColumns
+from sash.keyed.session_spec import require_windows
 from sash.keyed.spec import Spec
 from sash.monoid import Monoid
 from sash.spark.retractions import MARK
@@ -81,10 +82,10 @@ def _answered(
     buckets = snapshot.buckets()
     heads = dict(zip(buckets, require_readable(buckets.values()), strict=True))
     plan = plan_of(_current(heads), aggs)
+    require_windows(plan.spec, "query")
     keys, times = question(plan)
     stream = plan.stream()
-    stream.position.newest = _greatest(heads, "newest")
-    stream.dropped = stream.retained_after(_greatest(heads, "horizon"))
+    stream.stand_at(_greatest(heads, "newest"), _greatest(heads, "horizon"))
     asked = queries.moment_of(stream, **times)
     source = queries.source_of(plan.spec.keys, keys)
     table = queries.keys_of(source, plan.spec.keys, stream.schema)
