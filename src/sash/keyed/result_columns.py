@@ -48,7 +48,7 @@ def boundary_columns(
 
 
 def window_starts(definition: Definition, spec: Spec, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the first window listed starts at each boundary; the least int64 where it has no start."""
+    """Return where the first window listed starts at each boundary; the least int64 where that is not a time."""
     (_, kind), *_ = definition.windows
     if kind.counts:
         return np.full(len(ends), _LOWEST)

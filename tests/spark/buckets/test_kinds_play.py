@@ -111,7 +111,7 @@ class Pair:
         initial = initial_of(self.play, table)
         assert initial == initial_of(self.play, table)
         seed_play(self.play, initial)
-        times = [row["t"] for row in history if row["t"] is not None]
+        times = [row["t"] for row in history if row["t"] is not None and row["i"] is not None]
         watermark_ms = max(times, default=0) * TICK_US // 1000 - self.play.delay_ms
         reached = watermark_ms * 1000 // TICK_US if watermark_ms > 0 else LONG_AGO
         for rows, self.least in ((history, LONG_AGO), ([], reached)):
