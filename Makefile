@@ -95,7 +95,7 @@ sanitize: $(SANITIZED)/.sash ## run the model and keyed tests on a core built wi
 	env PYTHONPATH=$(abspath $(SANITIZED)) PYTHONMALLOC=malloc LD_PRELOAD="$(strip $(PRELOAD))" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	    $(PY) -m pytest tests/window/model $(wildcard tests/keyed/test_keyed_*.py tests/keyed/test_kinds*.py) \
-	    $(wildcard tests/keyed/test_sessions*.py) tests/keyed/test_saved_state.py tests/keyed/test_deletes.py \
+	    $(wildcard tests/keyed/test_session*.py) tests/keyed/test_saved_state.py tests/keyed/test_deletes.py \
 	    -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 faults: $(READY) ## streams on Spark through hundreds of faults, compared with the oracle: MINUTES=90 CONTROL=--unordered; resumes

@@ -251,7 +251,7 @@ bool seal_holds(nb::handle data) {
 
 NB_MODULE(_core, m) {
 #ifndef SASH_SANITIZE
-    // What a program still holds when it ends is no fault of it, and nothing that its user can mend.
+    // A program may end while it holds windows: its user cannot mend that, and need not.
     nb::set_leak_warnings(false);
 #endif
     nb::register_exception_translator(translate);

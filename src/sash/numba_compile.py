@@ -9,6 +9,7 @@ Compiled arithmetic is NumPy's: integers wrap at 64 bits, a division by zero giv
 """
 
 import dis
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -233,9 +234,12 @@ def _raises(code: CodeType) -> bool:
     return any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(code))
 
 
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")  # of terminals, which Numba writes where colorama is installed
+
+
 def _reason(error: Exception) -> str:
     """Return Numba's complaint in one line: the first after its heading, with the call if it names one."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in _COLORS.sub("", str(error)).splitlines()]
     lines = [line for line in lines if line and not line.startswith("Failed in nopython mode")]
     call = [line.removeprefix(">>> ") for line in lines[1:2] if line.startswith(">>> ")]
     text = " ".join(lines[:1] + call).rstrip(".") or type(error).__name__

@@ -167,7 +167,7 @@ def aggregates_of(aggs):
     ("call", "said", "argument", "column"),
     [
         (aggregates_of({"n": "count()", "total": "summ(v)"}), "aggs['total']: unknown aggregate summ", "aggs", "total"),
-        (aggregates_of({"total": "sum"}), "aggs['total']: must be a call such as sum(amount)", "aggs", "total"),
+        (aggregates_of({"total": "sum"}), "aggs['total'] must be a call such as sum(amount)", "aggs", "total"),
         (aggregates_of({"total": "sum()"}), "aggs must name their columns", "aggs", "total"),
         (aggregates_of("sum(v)"), "aggs must be a dict", "aggs", None),
         (aggregates_of({1: "sum(v)"}), "aggs must have names of type str", "aggs", None),

@@ -44,7 +44,8 @@ def monoid_of(value: Any, argument: str, column: str | None = None) -> Any:
         return aggregate(value)
     except ArgumentError as error:
         place = argument if column is None else f"{argument}[{column!r}]"
-        raise ArgumentError(f"{place}: {error}", argument=argument, column=column) from error.__cause__
+        between = " " if str(error).startswith("must ") else ": "
+        raise ArgumentError(f"{place}{between}{error}", argument=argument, column=column) from error.__cause__
 
 
 def monoids_of(aggs: Any) -> Any:

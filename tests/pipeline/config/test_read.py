@@ -151,15 +151,18 @@ def test_the_files_in_the_documentation_are_pipelines():
     """Every block of TOML in docs/pipeline.md is a whole file, tables to add to the first, or the aggregates of one."""
     page = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
     blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     for block in blocks:
         if "[source]" in block:
             assert parse(block).mode == "streaming"
+        elif block.startswith("[at]"):  # questions say when
+            base = re.sub(r"(?m)^(every|carry) = .*$", "", blocks[0])
+            assert parse(base + block).at is not None
         elif block.startswith("["):
             assert parse(blocks[0] + block) != parse(blocks[0])
         else:
             own = re.sub(r"(?m)^(mine|yours) = .*$", "", block)
-            assert len(parse(GOOD.split("n = ")[0] + own + GOOD[GOOD.index("\n[sink]") :]).rolling.aggs) == 5
+            assert len(parse(GOOD.split("n = ")[0] + own + GOOD[GOOD.index("\n[sink]") :]).rolling.aggs) == 6
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from oracles.keyed import Row
 from sash import KeyedWindows, monoids
 from sash.errors import CorruptStateError
+from sash.keyed.horizon import Grid
 from sash.keyed.spec import Spec
 from sash.spark.stream import log
 from sash.spark.stream.bucket_ids import buckets_of
@@ -91,7 +92,8 @@ class Changing:
         self.after: list[Row] = []
         self.horizon = LONG_AGO
         self.was_arrival = False
-        self.fed: list[tuple[pa.Table, int]] = []
+        self.fed: list[tuple[pa.Table, int]] = []  # rows that were in time, and watermarks
+        self.late_before = LONG_AGO * TICK_US
         self.changed_at = 0
 
     def change(self, asking: Asking) -> bool:
@@ -120,12 +122,23 @@ class Changing:
         watermark = self.play.watermark_ms
         ticks = watermark * 1000 // TICK_US if watermark > 0 else LONG_AGO
         table = self.asking.table(rows)
-        self.fed.append((table, ticks))
+        self.fed.append((self.in_time(table, watermark), ticks))
         newest = max((row["t"] * TICK_US for row in rows if row["t"] is not None), default=None)
         if marker:
             end = {**dict.fromkeys(table.column_names), "t": END}
             table, newest = pa.concat_tables([table, pa.Table.from_pylist([end], schema=table.schema)]), END
         self.after += rows_of(self.play.batch(table.select(self.play.plan.schema.names), newest))
+
+    def in_time(self, table: pa.Table, watermark_ms: int) -> pa.Table:
+        """The rows that are not late by the panes of the current definition: those of a later one may be longer."""
+        grid = self.play.plan.definition.grid(self.play.plan.spec)
+        if watermark_ms > 0:
+            self.late_before = max(self.late_before, watermark_ms * 1000 - self.asking.lateness * TICK_US)
+        if not isinstance(grid, Grid):
+            return table
+        times = table["t"].cast(pa.int64())
+        ends = [None if t is None else t - (t - grid.pane_offset) % grid.pane + grid.pane for t in times.to_pylist()]
+        return table.filter(pa.array([end is None or end > self.late_before for end in ends], pa.bool_()))
 
     def shown(self) -> dict[Any, Row]:
         """What a table shows: the latest row of each anchor, with what earlier definitions said of other columns."""

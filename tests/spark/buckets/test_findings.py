@@ -89,7 +89,7 @@ def test_the_bound_of_a_stored_definition_is_that_of_its_stream(asking):
     stored, stream = StoredDefinition.from_plain(plan.stored.to_plain()), plan.stream()
     for horizon in (None, *range(-3 * TICK_US, 20 * TICK_US, TICK_US // 4), LOWEST, 2**63 - 1):
         assert stored.retained_after(horizon) == stream.retained_after(horizon)
-    assert stored.lateness == stream.horizon.lateness and stored.largest == plan.definition.largest
+    assert stored.lateness == stream.horizon.lateness
 
 
 def test_records_of_earlier_definitions_are_checked_by_those():
@@ -170,7 +170,7 @@ def undefined(contents: Contents) -> None:
 
 def expired(contents: Contents) -> None:
     head = head_in(contents)
-    horizon = head.entries[1].newest + StoredDefinition.from_plain(head.definition).largest
+    horizon = head.entries[1].newest + max(kind.size for kind in StoredDefinition.from_plain(head.definition).kinds)
     with_head(contents, position=head.position | {"horizon": horizon})
 
 
