@@ -40,6 +40,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(JAVA))
 
 # Which tests share a worker, by the beginnings of their paths; the first that fits counts, "" is none.
 GROUPS = {
+    # Their last test asks what the others have met.
+    "tests/spark/buckets/test_kinds_play.py": "kinds play",
+    "tests/spark/buckets/test_questions_play.py": "questions play",
     "tests/spark/buckets/": "",
     "tests/spark/faults/": "processes",
     "tests/spark/upserts/test_upsert_delta_lake.py": "processes",

@@ -123,6 +123,7 @@ def test_a_changed_checkpoint_that_is_rolled_back_and_forward_again(name):
     play.watermark_ms, changing.fed, changing.changed_at = watermark, changing.fed[:fed], fed
     changing.before, changing.after = before, []
     changing.horizon = watermark * 1000 // TICK_US - asking.lateness
+    changing.late_before = changing.horizon * TICK_US
     for number in (3, 4):
         changing.batch(rows_at(asking, number, 2))
     assert changing.change(other)
