@@ -183,7 +183,7 @@ def test_what_is_refused(argument, options):
 
 
 def test_what_else_is_refused():
-    """A zone that is no name, a stream that would have to look ahead, Python aggregates of what is forgotten."""
+    """A zone that does not exist, a stream that would have to look ahead, Python aggregates of what is forgotten."""
     spec = {"time": "ts", "aggs": {"n": monoids.count()}}
     with pytest.raises(KindError, match="zone must be the name"):
         rolling(VISITS, windows=["day to date"], zone=3, **spec)

@@ -161,7 +161,7 @@ def test_times_that_python_does_not_have_are_named() -> None:
 
 @pytest.mark.parametrize("on_error", ["null", "raise"])
 def test_an_integer_that_does_not_fit_refuses_its_push(on_error: Any) -> None:
-    """It is no failure of an aggregate: skipped like a null, it would make sums wrong. Nothing is changed."""
+    """An aggregate does not fail on it: skipped like a null, it would make sums wrong. Nothing is changed."""
     kw, big = engine(aggs={"s": monoids.sum("x")}, on_error=on_error), pa.array([5, 2**63 + 1], pa.uint64())
     with pytest.raises(SashError, match=r"values\['x'\]\[1\] must fit int64, .* got 9223372036854775809"):
         kw.push(pa.table({"k": ["a"] * 2, "t": [1, 2], "x": big}))

@@ -43,7 +43,7 @@ def test_changed_bytes_are_refused_or_sound() -> None:
 
 @pytest.mark.parametrize("seed", [105169, 125200, 595741, 734120])
 def test_what_a_million_changes_found(seed: int) -> None:
-    """Windows of a billion boundaries, a mark for deletes that is no column, a delete of the last instant."""
+    """Windows of a billion boundaries, a mark for deletes that is not a column, a delete of the last instant."""
     assert fuzz_bytes.outcome(seed) in ("refused", "accepted")
 
 

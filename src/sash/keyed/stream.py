@@ -190,7 +190,7 @@ class Stream:
         self.position.newest = newest
         if horizon is not None:
             self.dropped = max(self.dropped, self.retained_after(horizon))
-            self.settled = max(self.settled, self.emitter.late_before(horizon))
+            self.settled = max(self.settled, clamped(self.emitter.late_before(horizon)))
 
     def retained_after(self, horizon: int | None) -> int:
         """Return the time at or before which no row is needed once the horizon is there."""
@@ -234,7 +234,7 @@ class Stream:
         if not self._retains_counted:
             self.retained.expire(bound)
         elif self.retained.rows_held > 2 * self.engine.live_rows + SPARE:
-            self.retained.keep(np.frombuffer(self.engine.held([])[0], dtype=np.int64))
+            self.retained.keep(self.held())
         self.dropped = max(self.dropped, bound)
         self.settled = max(self.settled, horizon)
 
@@ -292,9 +292,7 @@ class Stream:
         stream.retained.restore(kept)
         saved_state.load(stream.engine, spec, schema, rows, position["seq"])
         stream.restore_position(position)
-        stream.dropped = stream.retained_after(stream.horizon.at)
-        if stream.horizon.at is not None:
-            stream.settled = clamped(stream.emitter.late_before(stream.horizon.at))
+        stream.stand_at(stream.position.newest, stream.horizon.at)
         if not stream.definition.merges(spec):
             after = stream.dropped if spec.counts and not stream._retains_counted else LOWEST
             saved_state.require_retained(stream.engine, spec, stream.retained, after)

@@ -419,7 +419,7 @@ def test_another_condition_for_deletes_is_refused():
 
 
 def test_a_window_that_is_renamed_has_a_new_column():
-    """What is not final comes again under the new name; the name that a window has anyway is no change."""
+    """What is not final comes again under the new name; the name that a window has anyway changes nothing."""
     asking = Asking(aggs={"n": ("count",)}, sizes=(12,), emit="update", lateness=6)
     spec = Spec.of(**asking.engine_words())
     plans = [

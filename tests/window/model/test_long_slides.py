@@ -1,4 +1,4 @@
-"""Long slides by count, whose rounds a structure runs many at a time, against a dict that is summed anew each round."""
+"""Long slides by count, whose rounds a structure runs many at a time, against a dict that is summed in each round."""
 
 import pickle
 import random
