@@ -70,7 +70,7 @@ bench: $(READY) ## print the benchmark tables, after verifying every answer: abo
 bench-spark: $(READY) ## the same for Spark on two cores, against Spark's own windows: about 16 minutes; PARTS=late runs one of them
 	$(PY) -m benchmarks.spark $(PARTS)
 
-bench-flink: $(READY) $(FLINK)/.done ## the same events through Flink SQL (installed to build/flink, 850 MB) and sash on Spark: about 15 minutes; ROWS=4000000
+bench-flink: $(READY) $(FLINK)/.done ## the same events through Flink SQL (installed to build/flink, 850 MB) and sash on Spark: ten minutes; ROWS=4000000
 	$(PY) -m benchmarks.flink $(if $(ROWS),--rows $(ROWS))
 
 figures: $(READY) ## redraw the paper's figures from a quick run and write experiments/figures/report.html: about two minutes
