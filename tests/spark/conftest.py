@@ -31,7 +31,8 @@ def settings(spark: SparkSession) -> Iterator[Any]:
 
 @pytest.fixture
 def small(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Arrow batches of seven rows and chunks of ten, so that keys and ties reach over both."""
+    """Arrow batches of seven rows and chunks of ten, so that keys and ties reach over both; each batch goes to disk."""
     settings(batch=7)
     monkeypatch.setattr(partition, "ROWS", 10)
+    monkeypatch.setattr(partition, "MEMORY", 0)
     return settings

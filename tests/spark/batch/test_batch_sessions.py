@@ -1,7 +1,6 @@
 """sash.spark.rolling per session of a batch: in-process rolling's answers wherever chunks are cut, and Spark's own."""
 
 import itertools
-import zlib
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from sash.keyed.spec import Spec
 from sash.spark import rolling, schema
 from sash.spark.batch import partition
 from sash.spark.batch.request import request_of
-from sash.spark.batch.session_chunks import GroupedSessionChunks, SessionChunks
-from sash.spark.batch.session_order import ORDER, groups_of, least_time, order_of
+from sash.spark.batch.session_chunks import sessions_of
 from support.spark_events import FOLDS, ORDERED, agree, events, frame, monoids_of
 
 GAP = {"per": "session", "gap": 3}
@@ -27,17 +25,14 @@ def shape_of(table: pa.Table) -> Any:
     return schema.spark.StructType(fields)
 
 
-def through(
-    table: pa.Table, keys: list[str], aggs: Any, cuts: list[int], kind: Any = SessionChunks, **options: Any
-) -> pa.Table:
-    """The answers to sorted rows in batches that are cut anywhere."""
-    shape = shape_of(table.drop_columns([name for name in [ORDER] if name in table.column_names]))
-    request = request_of(shape, Spec.of(keys=keys, time="t", aggs=aggs, **(GAP | options)))[0]
+def through(table: pa.Table, keys: list[str], aggs: Any, cuts: list[int], memory: int = 0, **options: Any) -> pa.Table:
+    """The answers to rows in batches that are cut anywhere, and do not fit into memory, or do if there is more."""
+    request = request_of(shape_of(table), Spec.of(keys=keys, time="t", aggs=aggs, **(GAP | options)))[0]
     whole = table.combine_chunks()
     edges = [0, *cuts, table.num_rows]
     parts = [whole.slice(a, b - a) for a, b in itertools.pairwise(edges)]
     batches = [batch for part in parts for batch in part.to_batches()]
-    return pa.Table.from_batches(list(partition.answers_of(request, iter(batches), kind)))
+    return pa.Table.from_batches(list(sessions_of(partition.replace(request, memory=memory), iter(batches))))
 
 
 def assert_same(got: pa.Table, wanted: pa.Table, keys: list[str]) -> None:
@@ -53,75 +48,32 @@ def assert_same(got: pa.Table, wanted: pa.Table, keys: list[str]) -> None:
         assert not wrong, (row, wrong)
 
 
+@pytest.mark.parametrize("memory", [0, partition.MEMORY])
 @pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
 @pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
-def test_any_cut_gives_the_sessions_of_the_whole(monkeypatch, keys, rows):
+def test_any_cut_gives_the_sessions_of_the_whole(monkeypatch, keys, rows, memory):
     """Sessions, ties and keys across batches and chunks of any size."""
     monkeypatch.setattr(partition, "ROWS", rows)
     for seed in range(3):
         table = events(seed, 120, skewed=seed % 2 == 0)
-        table = table.sort_by([(name, "ascending") for name in [*keys, "t"]])
         rng = np.random.default_rng(seed)
         cuts = np.sort(rng.integers(0, table.num_rows + 1, table.num_rows // 4)).tolist()
         aggs = monoids_of(FOLDS)
-        assert_same(through(table, keys, aggs, cuts), sash.rolling(table, keys=keys, time="t", aggs=aggs, **GAP), keys)
-
-
-STEP = 20_000  # ticks; the order of rows is exact to 65,536
-
-
-def in_groups(table: pa.Table, keys: list[str], groups: int, rng: np.random.Generator) -> pa.Table:
-    """Rows in the order of `order_of`, with as many groups; those of one number come in any order."""
-    rows = table.select(keys).to_pylist()
-    group = np.array([zlib.crc32(repr(row).encode()) % groups for row in rows], dtype=np.int64)
-    order = (group << 48) + (np.asarray(table["t"]) >> 16) + (1 << 47)
-    by = np.lexsort((rng.random(len(order)), order))
-    return table.append_column(ORDER, pa.array(order)).take(pa.array(by))
-
-
-@pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
-@pytest.mark.parametrize("groups", [1, 2, 1000])
-@pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
-def test_groups_of_keys_give_the_sessions_of_the_whole(monkeypatch, keys, groups, rows):
-    """Several keys side by side, in an order that is not quite that of time, before and after 1970."""
-    monkeypatch.setattr(partition, "ROWS", rows)
-    for seed, by in enumerate((0, -(2**62), -40 * STEP)):
-        table = events(seed, 150, skewed=seed % 2 == 0)
-        table = table.set_column(table.column_names.index("t"), "t", pa.array(np.asarray(table["t"]) * STEP + by))
-        rng = np.random.default_rng(seed)
-        cuts = np.sort(rng.integers(0, table.num_rows + 1, table.num_rows // 4)).tolist()
-        aggs, gap = monoids_of(FOLDS), {"gap": 3 * STEP}
-        got = through(in_groups(table, keys, groups, rng), keys, aggs, cuts, GroupedSessionChunks, **gap)
-        assert_same(got, sash.rolling(table, keys=keys, time="t", aggs=aggs, **(GAP | gap)), keys)
-
-
-def test_the_order_of_rows(spark):
-    """It ascends with the time in each group, over all of the times that there are."""
-    ticks = [-(2**63), -(2**50), -65536, -1, 0, 65535, 65536, 2**50, 2**63 - 1]
-    made = spark.createDataFrame([(tick, None) for tick in ticks], "t long, k string")
-    for keys in ([], ["k"]):
-        orders = [row[0] for row in made.select(order_of(keys, F.col("t"), made.schema["t"].dataType)).collect()]
-        assert orders == sorted(orders)
-        assert len(set(groups_of(np.array(orders)))) == 1
-        assert all(tick - 65536 < least_time(order) <= tick for tick, order in zip(ticks, orders, strict=True))
-    instant = made.select(F.timestamp_micros(F.lit(70_000)).alias("t"))
-    (order,) = instant.select(order_of([], F.col("t"), instant.schema["t"].dataType)).first()
-    assert least_time(order) == 65536
-    assert order_of([], F.col("t"), schema.spark.TimestampNTZType()) is None
+        wanted = sash.rolling(table, keys=keys, time="t", aggs=aggs, **GAP)
+        assert_same(through(table, keys, aggs, cuts, memory), wanted, keys)
 
 
 @pytest.mark.parametrize("rows", [1, 7])
 def test_order_is_kept(monkeypatch, rows):
     """A monoid that is not commutative, at distinct times."""
     monkeypatch.setattr(partition, "ROWS", rows)
-    table = events(3, distinct=True, skewed=True).sort_by([("text", "ascending"), ("t", "ascending")])
+    table = events(3, distinct=True, skewed=True)
     aggs = monoids_of(ORDERED)
     wanted = sash.rolling(table, keys=["text"], time="t", aggs=aggs, **GAP)
     assert_same(through(table, ["text"], aggs, list(range(0, table.num_rows, 5))), wanted, ["text"])
 
 
-@pytest.mark.parametrize("kind", [SessionChunks, GroupedSessionChunks])
-def test_a_long_session_is_not_read_over_and_over(monkeypatch, kind):
+def test_a_long_session_is_not_read_over_and_over(monkeypatch):
     """A session that grows with every chunk is answered again when it has doubled."""
     monkeypatch.setattr(partition, "ROWS", 10)
     answered = []
@@ -131,8 +83,7 @@ def test_a_long_session_is_not_read_over_and_over(monkeypatch, kind):
     )
     rows = 4000
     table = pa.table({"t": np.arange(rows), "x": np.ones(rows, dtype=np.int64)})
-    table = in_groups(table, [], 1, np.random.default_rng(0)).sort_by("t") if kind is GroupedSessionChunks else table
-    got = through(table, [], {"n": monoids.count()}, list(range(0, rows, 10)), kind)
+    got = through(table, [], {"n": monoids.count()}, list(range(0, rows, 10)))
     assert got.to_pylist() == [{"session_start": 0, "session_end": rows + 2, "n": rows}]
     assert sum(answered) <= 6 * rows
 

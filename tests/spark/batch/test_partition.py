@@ -1,4 +1,4 @@
-"""A partition's sorted rows through the engine, cut anywhere, without Spark."""
+"""A partition's rows through the engine, cut anywhere, without Spark."""
 
 from typing import Any
 
@@ -15,17 +15,13 @@ from sash.spark.batch import partition
 from sash.spark.batch.request import request_of
 from support.spark_events import FOLDS, ORDERED, SIZES, assert_same, events, monoids_of, oracle
 
+ENDS = {"old": monoids.first("x"), "new": monoids.last("x")}
 OPTIONS: dict[str, Any] = {"windows": list(SIZES), "aggs": monoids_of(FOLDS), "per": "event", "on_error": "null"}
 
 
 def request(table: pa.Table, keys: list[str], **options: Any) -> partition.Request:
     shape = spark.StructType([spark.StructField(field.name, schema.spark_type(field.type)) for field in table.schema])
     return request_of(shape, Spec.of(keys=keys, time="t", **(OPTIONS | options)))[0]
-
-
-def in_order(table: pa.Table, keys: list[str]) -> pa.Table:
-    order = [(name, "ascending") for name in [*keys, "t"]]
-    return table.sort_by(order)
 
 
 def cut(table: pa.Table, rng: np.random.Generator) -> list[pa.RecordBatch]:
@@ -36,8 +32,9 @@ def cut(table: pa.Table, rng: np.random.Generator) -> list[pa.RecordBatch]:
     return [batch for part in parts for batch in (part.to_batches() or [pa.RecordBatch.from_pylist([], part.schema)])]
 
 
-def through(wanted: partition.Request, batches: list[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(list(partition.answers_of(wanted, iter(batches))))
+def through(wanted: partition.Request, batches: list[pa.RecordBatch], memory: int = 0) -> pa.Table:
+    """The answers of a partition that does not fit into memory, or, if there is more of that, does."""
+    return pa.Table.from_batches(list(partition.answers_of(partition.replace(wanted, memory=memory), iter(batches))))
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40, 10**6])
@@ -48,28 +45,48 @@ def test_any_cut_gives_the_answers_of_the_whole(monkeypatch, keys, closed, rows)
     monkeypatch.setattr(partition, "ROWS", rows)
     for seed in range(3):
         table = events(seed, 120, skewed=seed % 2 == 0, bad_times=seed % 3 == 0)
-        table = in_order(table.filter(table["t"].is_valid()), keys)
         got = through(request(table, keys, closed=closed), cut(table, np.random.default_rng(seed)))
         assert_same(got, oracle(table, keys, FOLDS, closed))
+
+
+@pytest.mark.parametrize("keys", [["text"], ["int", "day"], []], ids=["one", "two", "none"])
+def test_rows_that_fit_are_answered_in_any_order(keys):
+    """In one call, in the order in which they came."""
+    for seed in range(3):
+        table = events(seed, 120, skewed=seed % 2 == 0, bad_times=True)
+        got = through(request(table, keys), cut(table, np.random.default_rng(seed)), partition.MEMORY)
+        assert got["row"].to_pylist() == table["row"].to_pylist()
+        assert_same(got, oracle(table, keys, FOLDS))
+
+
+@pytest.mark.parametrize("memory", [0, partition.MEMORY])
+def test_ids_order_rows_of_equal_times(memory):
+    """Whatever the order in which they come, where the monoid depends on it; sums have no use for it."""
+    rng = np.random.default_rng(8)
+    table = pa.table({"k": [1] * 60, "t": np.arange(60) // 6, "id": [f"{i:02}" for i in range(60)], "x": np.arange(60)})
+    by_id = {row["id"]: row for row in sash.rolling(table, time="t", windows=[3], aggs=ENDS).to_pylist()}
+    shuffled = table.take(pa.array(rng.permutation(60)))
+    wanted = request(table, ["k"], aggs=ENDS, windows=[3], id="id")
+    got = through(wanted, shuffled.to_batches(max_chunksize=7), memory).to_pylist()
+    assert [row for row in got if row != by_id[row["id"]]] == []
+    assert len(got) == 60
+    assert request(table, ["k"], aggs={"s": monoids.sum("x")}, windows=[3], id="id").ids == 0
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_order_is_kept(monkeypatch, rows):
     """A monoid that is not commutative, at distinct times."""
     monkeypatch.setattr(partition, "ROWS", rows)
-    table = in_order(events(3, distinct=True, skewed=True), ["text"])
+    table = events(3, distinct=True, skewed=True)
     wanted = request(table, ["text"], aggs=monoids_of(ORDERED))
     assert_same(through(wanted, cut(table, np.random.default_rng(3))), oracle(table, ["text"], ORDERED))
 
 
 def test_null_times_come_first_and_stay(monkeypatch):
-    """Rows without a time, which Spark sorts to the front of their key, have no results and change none."""
+    """Rows without a time, which are sorted to the front of their key, have no results and change none."""
     monkeypatch.setattr(partition, "ROWS", 4)
     table = events(5, bad_times=True)
     nulls = np.asarray(table["t"].is_null())
-    keys = table["text"].fill_null("~").to_pylist()
-    times = table["t"].fill_null(-1).to_pylist()
-    table = table.take(sorted(range(table.num_rows), key=lambda i: (keys[i], times[i])))
     got = through(request(table, ["text"]), cut(table, np.random.default_rng(5)))
     assert_same(got, oracle(table, ["text"], FOLDS))
     assert 5 < nulls.sum() < 50

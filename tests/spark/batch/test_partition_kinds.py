@@ -30,7 +30,7 @@ ROWS = st.lists(
     st.tuples(st.sampled_from(["a", "a", "b", None]), st.integers(0, 60), st.integers(-3, 3) | st.none()), max_size=40
 )
 CUTS = st.lists(st.integers(0, 40), max_size=8)
-CHUNKS = st.sampled_from([1, 3, 10, 10**6])
+CHUNKS = st.sampled_from([1, 3, 10, 10**6, None])  # None: all fits into memory, and is answered at once
 CLOSED = st.sampled_from(["right", "left", "both", "neither"])
 IDLE = st.sampled_from([None, "2h", "9h"])
 ZONE = st.sampled_from([None, "America/New_York"])
@@ -39,7 +39,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", 
 
 
 def table_of(rows: list[Any]) -> pa.Table:
-    """Rows in the order of Spark: by key and time, nulls first."""
+    """Rows by key and time, nulls first."""
     ordered = sorted(rows, key=lambda row: (row[0] is not None, row[0] or "", row[1]))
     days = 1_772_900_000_000_000 // HOUR * HOUR  # two days before clocks change in New York
     return pa.table([[r[0] for r in ordered], [days + r[1] * HOUR for r in ordered], [r[2] for r in ordered]], SCHEMA)
@@ -47,6 +47,10 @@ def table_of(rows: list[Any]) -> pa.Table:
 
 def shape(table: pa.Table) -> spark.StructType:
     return spark.StructType([spark.StructField(field.name, schema.spark_type(field.type)) for field in table.schema])
+
+
+def in_chunks(request: partition.Request, rows: int | None) -> partition.Request:
+    return request if rows is None else replace(request, rows=rows, memory=0)
 
 
 def batches_of(table: pa.Table, cuts: list[int]) -> list[pa.RecordBatch]:
@@ -85,7 +89,7 @@ def test_rows(rows, cuts, chunk, closed, idle, zone, min_rows, windows):
     table = table_of(rows)
     asked = options_of(windows, closed=closed, idle=idle, zone=zone, min_rows=min_rows, aggs=ORDERED)
     request, _ = request_of(shape(table), Spec.of(keys="k", time="t", **asked))
-    answers = list(partition.answers_of(replace(request, rows=chunk), iter(batches_of(table, cuts))))
+    answers = list(partition.answers_of(in_chunks(request, chunk), iter(batches_of(table, cuts))))
     expected = sash.rolling(table, keys="k", time="t", **asked)
     got = pa.Table.from_batches(answers) if answers else expected.slice(0, 0)
     assert got.column_names == expected.column_names
@@ -108,7 +112,7 @@ def test_boundaries(rows, cuts, chunk, idle, zone, min_rows, every, windows):
     table = table_of(rows)
     asked = options_of(windows, every=every, idle=idle, zone=zone, min_rows=min_rows, aggs=ORDERED)
     request, _ = request_of(shape(table), Spec.of(keys="k", time="t", **asked))
-    answers = list(partition.answers_of(replace(request, rows=chunk), iter(batches_of(table, cuts))))
+    answers = list(partition.answers_of(in_chunks(request, chunk), iter(batches_of(table, cuts))))
     expected = sash.rolling(table, keys="k", time="t", **asked)
     got = pa.Table.from_batches(answers) if answers else expected.slice(0, 0)
     assert plain(got) == plain(expected.select(got.column_names))
@@ -130,7 +134,7 @@ def test_questions(rows, asked, cuts, chunk, closed, idle, zone, windows):
     events, at = table_of(rows), table_of(asked).rename_columns(["k", "q", "row"])
     words = options_of(windows, closed=closed, idle=idle, zone=zone, aggs=ORDERED)
     layout = Layout.of(shape(events), shape(at), Spec.of(keys="k", time="t", **words), "q", ())
-    layout = replace(layout, request=replace(layout.request, events=replace(layout.request.events, rows=chunk)))
+    layout = replace(layout, request=replace(layout.request, events=in_chunks(layout.request.events, chunk)))
     answers = list(answers_of_questions(layout.request, iter(batches_of(travelling(layout, events, at), cuts))))
     expected = sash.rolling(events, at=at, at_time="q", keys="k", time="t", **words)
     got = pa.Table.from_batches(answers).rename_columns(layout.output.names) if answers else expected.slice(0, 0)
@@ -138,7 +142,7 @@ def test_questions(rows, asked, cuts, chunk, closed, idle, zone, windows):
 
 
 def travelling(layout: Layout, events: pa.Table, at: pa.Table) -> pa.Table:
-    """The rows that Spark would send, in their order."""
+    """The rows that Spark would send."""
     parts = []
     for table, mark, sources in (
         (events, False, [one.event for one in layout.columns]),
@@ -154,17 +158,14 @@ def travelling(layout: Layout, events: pa.Table, at: pa.Table) -> pa.Table:
             else:
                 columns.append(table.column(source).cast(kind))
         parts.append(pa.table(columns, names=[f"c{place}" for place in range(len(columns))]))
-    rows = pa.concat_tables(parts)
-    keys = [rows.column(name).to_pylist() for name in layout.order]
-    order = sorted(range(rows.num_rows), key=lambda i: [(key[i] is not None, key[i]) for key in keys])
-    return rows.take(pa.array(order, pa.int64()))
+    return pa.concat_tables(parts)
 
 
 def test_aggregates_in_python_over_the_last_rows():
     table = table_of([("a", hour, hour) for hour in range(30)])
     asked = {"windows": ["4 rows", "next 2h"], "aggs": {"all": JOINED}}
     request, _ = request_of(shape(table), Spec.of(keys="k", time="t", **asked))
-    answers = partition.answers_of(replace(request, rows=3), iter(table.to_batches(max_chunksize=2)))
+    answers = partition.answers_of(in_chunks(request, 3), iter(table.to_batches(max_chunksize=2)))
     expected = sash.rolling(table, keys="k", time="t", **asked)
     assert pa.Table.from_batches(list(answers)).to_pylist() == expected.to_pylist()
 

@@ -1,10 +1,11 @@
-"""One partition's rows, sorted by key and time, on their way through the engine; independent of Spark.
+"""One partition's rows on their way through the engine; independent of Spark.
 
-Rows come in Arrow batches and are answered by `sash.rolling` in chunks of some ten thousand, many keys in one call. The
-last key of a chunk may continue in the next one, so the rows of it that later windows can still see are put in front of
-the next chunk: the context. A chunk is at least as long as its context, so at most twice the number of rows is
-computed, and memory holds a few times the largest window of one key or the size of a chunk. Where a window is
-unbounded, the rows of the last key that have been answered go on as their aggregate.
+Rows come in Arrow batches, in any order, and are answered by `sash.rolling` in one call if they fit into memory. If
+not, they are sorted by key and time, and answered in chunks of some ten thousand, many keys in one call. The last key
+of a chunk may continue in the next one, so the rows of it that later windows can still see are put in front of the next
+chunk: the context. A chunk is at least as long as its context, so at most twice the number of rows is computed, and
+memory holds a few times the largest window of one key or the size of a chunk. Where a window is unbounded, the rows of
+the last key that have been answered go on as their aggregate.
 
 Rows with the same key and time are in each other's windows; those at the end of a chunk wait for the next one. So do
 rows whose windows reach ahead of them, until the rows in these are there.
@@ -12,6 +13,7 @@ rows whose windows reach ahead of them, until the rows in these are there.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,12 @@ from sash.inputs import arrow
 from sash.keyed.part import part_of
 from sash.keyed.rolling import rolling
 from sash.keyed.spec import Spec
+from sash.spark.batch.in_order import in_order, in_order_of, that_fit
 from sash.spark.batch.reach import Mask, Reach, inside
 
 ROWS = 2**16  # of a chunk; with fewer the calls cost more than the rows, with more the rows leave the CPU cache
 BYTES = 2**26
+MEMORY = 2**26  # bytes of rows, and of what is computed for them, that are there at once
 RESULTS = 2**18  # of a chunk of boundaries, because a row can give thousands
 
 
@@ -41,17 +45,19 @@ class Request:
     names: tuple[str, ...]  # their names
     results: pa.Schema  # of the aggregates
     spec: Spec
-    orderly: bool = False  # do rows of equal times need the order of their ids?
+    order: tuple[int, ...]  # the positions of keys and time, and of the ids where rows of equal times need their order
+    ids: int = 0  # how many of these, at their end, are ids
     rows: int = ROWS  # of a chunk, at least
+    memory: int = MEMORY
 
     @property
     def makes_rows(self) -> bool:
         """Whether results are rows of their own, and not columns of the rows that come in."""
         return self.spec.every is not None or self.spec.gap is not None
 
-    def at_places(self, places: Iterable[int]) -> "Request":
+    def at_places(self, places: Iterable[int], order: Iterable[int]) -> "Request":
         """Return the same request for rows that have the columns at other positions."""
-        return replace(self, places=tuple(places))
+        return replace(self, places=tuple(places), order=tuple(order))
 
     def read(self, rows: pa.Table) -> pa.Table:
         """Return the columns that are read, under their own names."""
@@ -70,24 +76,19 @@ class Request:
         return answers
 
 
-def answers_of(
-    request: Request, batches: Iterator[pa.RecordBatch], kind: "type[Chunks] | None" = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the answers of a partition, batch by batch; `kind` is of sessions."""
-    if kind is not None:
-        chunks = kind(request)
-    else:
-        chunks = EventChunks(request) if request.spec.every is None else BoundaryChunks(request)
-    for batch in batches:
-        yield from chunks.take(batch)
-    yield from chunks.end()
+def answers_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the answers of a partition, batch by batch."""
+    chunks = EventChunks(request) if request.spec.every is None else BoundaryChunks(request)
+    yield from chunks.through(batches)
 
 
 class Chunks:
     """Rows that wait to be answered, and the context of the first key among them."""
 
+    at_once = True  # are there about as many answers as rows, so that all of them fit where these do?
+
     def __init__(self, request: Request) -> None:
-        self.request = request
+        self.request, self.order = request, request.order
         self.schema: pa.Schema | None = None  # of batches
         self.waiting: list[pa.RecordBatch] = []
         self.rows, self.bytes = 0, 0  # that wait
@@ -104,6 +105,26 @@ class Chunks:
             empty = pa.Table.from_batches([], self.schema)
             self._reach = Reach.of(self.request.spec, self.request.read(empty).schema)
         return self._reach
+
+    def through(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the answers for the rows of a partition, which may come in any order."""
+        taken, is_all = that_fit(batches, self.request.memory)
+        if is_all and self.at_once:
+            if taken:
+                yield from self.whole(pa.Table.from_batches(taken))
+            return
+        for rows in in_order(chain(taken, batches), self.order, self.request.memory):
+            for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS):
+                yield from self.take(batch)
+        yield from self.end()
+
+    def whole(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the answers for rows in any order, which are all that there are."""
+        raise NotImplementedError
+
+    def told_apart(self, rows: pa.Table) -> pa.Table:
+        """Return rows so that those of equal times are in the order of their ids."""
+        return in_order_of(rows, self.order[-self.request.ids :]) if self.request.ids else rows
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch, and yield the answers that are due."""
@@ -160,6 +181,11 @@ class Chunks:
 class EventChunks(Chunks):
     """Answers at each row: its own columns and the aggregates of the windows that end at it."""
 
+    def whole(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with their answers."""
+        rows = self.told_apart(rows)
+        yield from self._with_answers(rows, self.request.answer(self.request.read(rows)))
+
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
         """Yield the answers of all rows except those that may have ties in the next batch."""
         rows, read = self.take_waiting()
@@ -185,6 +211,8 @@ class EventChunks(Chunks):
 
 class BoundaryChunks(Chunks):
     """Answers at slide boundaries: the keys, the boundary and the aggregates of the windows that end at it."""
+
+    at_once = False
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)

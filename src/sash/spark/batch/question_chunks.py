@@ -1,7 +1,8 @@
-"""One partition's events and questions, sorted by key and time, on their way through the engine; independent of Spark.
+"""One partition's events and questions on their way through the engine; independent of Spark.
 
-A row is an event or a question, as a mark says. Of one key and time the events come first, so a question can be
-answered as soon as it is there: its windows hold no later row. Chunks are answered by `sash.rolling(at=)`. Only events
+A row is an event or a question, as a mark says. If all fit into memory, they are answered at once. If not, they are
+sorted by key and time. Of one key and time the events come first, so a question can be answered as soon as it is there:
+its windows hold no later row. Chunks are answered by `sash.rolling(at=)`. Only events
 are kept for the next chunk, and of those only what later windows of the last key can still see, so neither the events
 nor the questions of one key need to fit into memory. Questions whose windows reach ahead of them wait for these events.
 """
@@ -30,6 +31,12 @@ class QuestionRequest:
     time: int
     own: tuple[int, ...]  # of the columns of `at`, in their order
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The positions of keys, time, mark and ids."""
+        by, ids = self.events.order, len(self.events.order) - self.events.ids
+        return (*by[:ids], self.mark, *by[ids:])
+
     def questions(self, rows: pa.Table) -> pa.Table:
         """Return keys and times as `sash.rolling` reads questions."""
         return rows.select([*self.keys, self.time]).rename_columns([*dict.fromkeys(self.events.keys), _TIME])
@@ -37,10 +44,7 @@ class QuestionRequest:
 
 def answers_of_questions(request: QuestionRequest, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the questions of a partition with their answers, batch by batch."""
-    chunks = QuestionChunks(request)
-    for batch in batches:
-        yield from chunks.take(batch)
-    yield from chunks.end()
+    yield from QuestionChunks(request).through(batches)
 
 
 class QuestionChunks(Chunks):
@@ -48,7 +52,16 @@ class QuestionChunks(Chunks):
 
     def __init__(self, request: QuestionRequest) -> None:
         super().__init__(request.events)
-        self.asked = request
+        self.asked, self.order = request, request.order
+
+    def whole(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the answers for all questions among the rows."""
+        mark = rows.column(self.asked.mark)
+        questions = rows.filter(mark)
+        if questions.num_rows:
+            events = self.request.read(self.told_apart(rows.filter(pc.invert(mark))))
+            asked = self.asked.questions(questions)
+            yield from self._answered(questions, self.request.answer(events, at=asked, at_time=_TIME))
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """Yield the remaining answers."""

@@ -5,7 +5,7 @@ what else `at` has. Keys of events and questions travel in a type that holds the
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -43,7 +43,6 @@ class Layout:
 
     columns: tuple[_Travelling, ...]
     keys: tuple[str, ...]
-    order: tuple[str, ...]
     request: QuestionRequest
     output: spark.StructType
 
@@ -63,16 +62,15 @@ class Layout:
         keys, time = {name: place for place, name in enumerate(kinds)}, len(columns)
         columns += [_both(_time_kind(events, at, spec, at_time), spec.time, at_time, events, at)]
         columns += [_Travelling(spark.BooleanType())]
-        ids = [] if spec.id is None else [spec.id]
+        ids = [events.names[place] for place in request.order[len(request.order) - request.ids :]]
         read = _added_of_events(columns, {spec.time: time} | keys, [*request.names, *ids], events)
         own = _added_of_questions(columns, keys if at_time in keys else keys | {at_time: time}, at)
-        named = [f"c{place}" for place in range(len(columns))]
+        order = (*[keys[name] for name in spec.keys], time)
         return cls(
             tuple(columns),
-            tuple(named[:time]),
-            (*named[: time + 2], *[named[read[name]] for name in ids]),
+            tuple(f"c{place}" for place in range(time)),
             QuestionRequest(
-                request.at_places(read[name] for name in request.names),
+                request.at_places([read[name] for name in request.names], [*order, *[read[name] for name in ids]]),
                 time + 1,
                 tuple(keys.values()),
                 time,
@@ -122,15 +120,26 @@ def _added_of_events(
 
 
 def _added_of_questions(columns: list[_Travelling], places: dict[str, int], at: spark.StructType) -> list[int]:
-    """Return the position of each column of `at`, after those that travel in another type, or not yet, are added."""
+    """Return the position of each column of `at`, after those that travel in another type, or not yet, are added.
+
+    A column that only events have takes one of `at` too if the type is the same: each costs time in every row.
+    """
     found = []
     for i, (name, kind) in enumerate((field.name, field.dataType) for field in at.fields):
         if name in places and columns[places[name]].kind == kind:
             found.append(places[name])
         else:
-            found.append(len(columns))
-            columns.append(_Travelling(kind, question=i))
+            found.append(_place_for(columns, kind, i))
     return found
+
+
+def _place_for(columns: list[_Travelling], kind: spark.DataType, question: int) -> int:
+    for place, one in enumerate(columns):
+        if one.kind == kind and one.event is not None and one.question is None:
+            columns[place] = replace(one, question=question)
+            return place
+    columns.append(_Travelling(kind, question=question))
+    return len(columns) - 1
 
 
 # --- types ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""rolling over a batch of questions: shuffle events and questions by key, sort them by time, and walk along each key.
+"""rolling over a batch of questions: shuffle events and questions by key, one pass of the engine over each partition.
 
 A question is a row of the DataFrame `at`. All its columns travel with it and are null in the rows of events: a join
 afterwards would need ids, which Spark assigns differently when it reads `at` once more.
@@ -33,7 +33,7 @@ def answer_batch(df: DataFrame, at: DataFrame, at_time: str | None, spec: Spec) 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return answers_of_questions(request, batches)
 
-    answers = rows.sortWithinPartitions(*layout.order).mapInArrow(run, layout.output)
+    answers = rows.mapInArrow(run, layout.output)
     return answers.select("*", *[F.lit(value).alias(name) for name, value in constants.items()])
 
 

@@ -27,7 +27,7 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
     events = spec.every is None and spec.gap is None
     own = places if events else [*spec.keys, *_WINDOW]
     results = pa.schema(field for field in answers if field.name not in own)
-    request = _request(spec, definition, places, results)
+    request = _request(columns, spec, definition, places, results)
     output = _event_columns(columns, results) if events else _boundary_columns(columns, request, answers)
     return request, output
 
@@ -35,7 +35,7 @@ def request_of(columns: spark.StructType, spec: Spec) -> tuple[Request, spark.St
 def question_request_of(columns: spark.StructType, spec: Spec) -> Request:
     """Return what a partition computes of the rows that questions are about."""
     places, _, definition = _read(columns, spec)
-    return _request(spec, definition, places, pa.schema(aggregate_fields(spec, definition)))
+    return _request(columns, spec, definition, places, pa.schema(aggregate_fields(spec, definition)))
 
 
 def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, str]], pa.Schema, Definition]:
@@ -49,8 +49,16 @@ def _read(columns: spark.StructType, spec: Spec) -> tuple[dict[str, tuple[int, s
     return places, read, definition
 
 
-def _request(spec: Spec, definition: Definition, places: dict[str, tuple[int, str]], results: pa.Schema) -> Request:
+def _request(
+    columns: spark.StructType,
+    spec: Spec,
+    definition: Definition,
+    places: dict[str, tuple[int, str]],
+    results: pa.Schema,
+) -> Request:
     schema.require_result_types(results)
+    needs_ids = spec.id is not None and not (definition.native.commutative and not definition.foreign)
+    ids = [columns.names.index(spec.id)] if spec.id is not None and needs_ids else []
     return Request(
         keys=spec.keys,
         time=spec.time,
@@ -59,8 +67,10 @@ def _request(spec: Spec, definition: Definition, places: dict[str, tuple[int, st
         names=tuple(places),
         results=results,
         spec=_table_spec(spec),
-        orderly=spec.id is not None and not (definition.native.commutative and not definition.foreign),
+        order=(*[places[name][0] for name in (*spec.keys, spec.time)], *ids),
+        ids=len(ids),
         rows=partition.ROWS,
+        memory=partition.MEMORY,
     )
 
 

@@ -1,4 +1,4 @@
-"""rolling over a batch DataFrame: shuffle by key, sort by time, one pass of the engine over each partition."""
+"""rolling over a batch DataFrame: shuffle by key, one pass of the engine over each partition."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,10 +10,9 @@ from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from sash.keyed.spec import Spec
 from sash.spark import schema
-from sash.spark.batch.partition import Chunks, answers_of
+from sash.spark.batch.partition import answers_of
 from sash.spark.batch.request import request_of
-from sash.spark.batch.session_chunks import GroupedSessionChunks, SessionChunks
-from sash.spark.batch.session_order import ORDER, order_of
+from sash.spark.batch.session_chunks import sessions_of
 from sash.spark.columns import column
 from sash.spark.retractions import MARK, with_mark, without_deleted
 from sash.spark.stream.packing import END
@@ -63,21 +62,15 @@ def _roll(df: DataFrame, spec: Spec) -> DataFrame:
     # By position: a name may hold a dot, which Spark takes for a member of a struct, or occur twice.
     rows = df.toDF(*[f"c{place}" for place in range(len(df.columns))])
     columns = dict(zip(request.names, [f"c{place}" for place in request.places], strict=True))
-    ties = [f"c{df.columns.index(spec.id)}"] if spec.id is not None else []
-    if request.makes_rows:
-        rows = rows.select(*dict.fromkeys([*columns.values(), *ties])).filter(F.col(columns[request.time]).isNotNull())
-        request = request.at_places(range(len(columns)))
     by = [columns[name] for name in request.keys]
-    kind: type[Chunks] | None = SessionChunks if spec.gap is not None else None
-    time = columns[request.time]
-    sorted_by_one = spec.gap is not None and not request.orderly
-    order = order_of(by, F.col(time), df.schema[spec.time].dataType) if sorted_by_one else None
-    if order is not None:
-        rows, kind = rows.select(*columns.values(), order.alias(ORDER)), GroupedSessionChunks
+    if request.makes_rows:
+        places = list(dict.fromkeys([*request.places, *request.order]))
+        rows = rows.select(*[f"c{place}" for place in places]).filter(F.col(columns[request.time]).isNotNull())
+        request = request.at_places(range(len(columns)), [places.index(place) for place in request.order])
     rows = rows.repartition(*by) if by else rows.repartition(1)
-    sorts = [*by, time, *ties] if order is None else [ORDER]
+    answers = answers_of if spec.gap is None else sessions_of
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return answers_of(request, batches, kind)
+        return answers(request, batches)
 
-    return rows.sortWithinPartitions(*sorts).mapInArrow(run, output)
+    return rows.mapInArrow(run, output)

@@ -8,13 +8,21 @@ from numpy.typing import NDArray
 
 from sash.spark.batch import partition
 from sash.spark.batch.partition import Chunks, Request, same_key, times_in
-from sash.spark.batch.session_order import groups_of, least_time
 
-_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_HIGHEST = 2**63 - 1
+
+
+def sessions_of(request: Request, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the sessions of a partition, batch by batch."""
+    yield from SessionChunks(request).through(batches)
 
 
 class SessionChunks(Chunks):
     """Sessions of rows by key and time."""
+
+    def whole(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the sessions of the rows."""
+        yield from _batches(self.request.answer(self.request.read(self.told_apart(rows))))
 
     def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
         """Yield the sessions that no later row can join."""
@@ -32,51 +40,6 @@ class SessionChunks(Chunks):
         yield from _batches(answers.filter(pa.array(~is_open)))
         joinable = same_key(read, request.keys, key) & (times >= starts[is_open].min())
         self.keep(read.filter(pa.array(joinable)), [])
-
-
-class GroupedSessionChunks(Chunks):
-    """Sessions of rows by groups of keys and, roughly, time; the last column says where a row stands."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__(request)
-        self.orders = np.zeros(0, dtype=np.int64)  # of the context
-        self.group = -1  # of the context
-        self.until = _LOWEST  # sessions of that group that end before it have been returned
-
-    def step(self, *, last: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the sessions of the groups that are complete, and of a large one those that no later row can join."""
-        rows, read = self.take_waiting()
-        orders = np.concatenate([self.orders, np.asarray(rows.column(rows.num_columns - 1), dtype=np.int64)])
-        groups = groups_of(orders)
-        newest = int(groups[-1])
-        done = len(orders) if last else int(np.searchsorted(groups, newest))
-        begun = min(int(np.searchsorted(groups, self.group, side="right")), done) if self.until > _LOWEST else 0
-        yield from self._sessions(read.slice(0, begun), self.until, _HIGHEST)
-        yield from self._sessions(read.slice(begun, done - begun), _LOWEST, _HIGHEST)
-        if newest != self.group:
-            self.group, self.until = newest, _LOWEST
-        rest, orders = read.slice(done), orders[done:]
-        if rest.num_rows > self.request.rows:
-            bound = least_time(int(orders[-1]))
-            answers = self.request.answer(rest)
-            ends = _ends(answers)
-            yield from _batches(answers.filter(pa.array((ends >= self.until) & (ends < bound))))
-            starts, _ = times_in(answers, "session_start")
-            first = starts[ends >= bound].min(initial=_HIGHEST)
-            visible = times_in(rest, self.request.time)[0] >= first
-            rest, orders, self.until = rest.filter(pa.array(visible)), orders[visible], max(self.until, bound)
-        self.orders = orders
-        self.keep(rest, [])
-
-    def _sessions(self, read: pa.Table, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield the sessions of rows that end from one time on, up to another."""
-        if not read.num_rows:
-            return
-        answers = self.request.answer(read)
-        if start > _LOWEST:
-            ends = _ends(answers)
-            answers = answers.filter(pa.array((ends >= start) & (ends <= stop)))
-        yield from _batches(answers)
 
 
 def _ends(answers: pa.Table) -> NDArray[np.int64]:
