@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.spark.batch import in_order as sorting
-from sash.spark.batch.in_order import in_order, size_of
+from sash.spark.batch.in_order import ROW, in_order
 
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "long": (pa.int64(), [None, -(2**63), -1, 0, 2**63 - 1]),
@@ -85,7 +85,7 @@ def test_memory_is_bounded_and_rows_are_sorted_a_few_times(kind: str) -> None:
         most += rows.num_rows
         return real(rows, by)
 
-    memory = 50 * size_of(next(batches_of(times, 160)))
+    memory = 50 * 160 * (8 + ROW)
     with mock.patch.object(sorting, "_order", counting), mock.patch.object(sorting, "PIECE", 8 * 1024):
         count = 0
         for rows in in_order(batches_of(times, 160), [0], memory):

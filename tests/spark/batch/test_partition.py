@@ -147,6 +147,22 @@ def test_wide_rows_make_short_chunks(monkeypatch):
     assert max(answers) <= 12
 
 
+def test_results_of_any_length_are_computed_in_chunks(monkeypatch):
+    """They may take more memory than their rows; numbers, and structs of them, do not."""
+    computed = []
+    real = partition.rolling
+    monkeypatch.setattr(partition, "rolling", lambda table, **words: (computed.append(table), real(table, **words))[1])
+    monkeypatch.setattr(partition, "ROWS", 10)
+    table = pa.table({"k": np.arange(200) % 50, "t": np.arange(200), "x": np.ones(200)})
+    numbers = {"s": monoids.sum("x"), "both": monoids.struct(n=monoids.count(), top=monoids.max("x"))}
+    for aggs, most in ((numbers, 200), (numbers | {"all": monoids.collect_list("x")}, 30)):
+        computed.clear()
+        got = through(request(table, ["k"], aggs=aggs, windows=[9]), table.to_batches(), partition.MEMORY)
+        assert got.num_rows == 200
+        assert max(read.num_rows for read in computed) <= most
+    assert len(computed) > 10
+
+
 def test_times_at_the_ends_of_int64(monkeypatch):
     """Windows that reach below the smallest time hold all there is."""
     monkeypatch.setattr(partition, "ROWS", 1)

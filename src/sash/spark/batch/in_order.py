@@ -16,22 +16,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 PIECE = 2**18  # bytes of a run that are read at once, about
-_ROW = 32  # bytes that a row takes besides its own, about: in the engine, and in results
+ROW = 32  # bytes that a row takes besides its own while it is sorted, or in the engine, about
 
 Indices = NDArray[np.int64]
 
 
-def size_of(batch: pa.RecordBatch) -> int:
-    """Return the bytes of memory that it takes to answer for the rows of a batch, about."""
-    return int(batch.nbytes + _ROW * batch.num_rows)
+def that_fit(batches: Iterator[pa.RecordBatch], memory: int, row: int = ROW) -> tuple[list[pa.RecordBatch], bool]:
+    """Take batches until they are more than fit into memory, and return them, and whether they are all.
 
-
-def that_fit(batches: Iterator[pa.RecordBatch], memory: int) -> tuple[list[pa.RecordBatch], bool]:
-    """Take batches until they are more than fit into memory; return them, and whether they are all."""
+    A row takes the bytes of `row` besides its own.
+    """
     taken, size = [], 0
     for batch in batches:
         taken.append(batch)
-        size += size_of(batch)
+        size += batch.nbytes + row * batch.num_rows
         if size > memory:
             return taken, False
     return taken, True

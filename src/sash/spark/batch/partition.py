@@ -25,12 +25,12 @@ from sash.inputs import arrow
 from sash.keyed.part import part_of
 from sash.keyed.rolling import rolling
 from sash.keyed.spec import Spec
-from sash.spark.batch.in_order import in_order, in_order_of, that_fit
+from sash.spark.batch.in_order import ROW, in_order, in_order_of, that_fit
 from sash.spark.batch.reach import Mask, Reach, inside
 
 ROWS = 2**16  # of a chunk; with fewer the calls cost more than the rows, with more the rows leave the CPU cache
 BYTES = 2**26
-MEMORY = 2**26  # bytes of rows, and of what is computed for them, that are there at once
+MEMORY = 2**27  # bytes of rows, and of what is computed for them, that are there at once
 RESULTS = 2**18  # of a chunk of boundaries, because a row can give thousands
 
 
@@ -54,6 +54,12 @@ class Request:
     def makes_rows(self) -> bool:
         """Whether results are rows of their own, and not columns of the rows that come in."""
         return self.spec.every is not None or self.spec.gap is not None
+
+    @property
+    def result_bytes(self) -> int | None:
+        """The bytes of the results of a row, or None if they are of any length."""
+        widths = [_width(kind) for kind in self.results.types]
+        return None if None in widths else sum(width for width in widths if width is not None)
 
     def at_places(self, places: Iterable[int], order: Iterable[int]) -> "Request":
         """Return the same request for rows that have the columns at other positions."""
@@ -108,12 +114,14 @@ class Chunks:
 
     def through(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the answers for the rows of a partition, which may come in any order."""
-        taken, is_all = that_fit(batches, self.request.memory)
-        if is_all and self.at_once:
-            if taken:
-                yield from self.whole(pa.Table.from_batches(taken))
-            return
-        for rows in in_order(chain(taken, batches), self.order, self.request.memory):
+        results, memory = self.request.result_bytes, self.request.memory
+        if self.at_once and results is not None:
+            taken, is_all = that_fit(batches, memory, ROW + results)
+            if is_all:
+                yield from self.whole(pa.Table.from_batches(taken)) if taken else ()
+                return
+            batches = chain(taken, batches)
+        for rows in in_order(batches, self.order, memory):
             for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS):
                 yield from self.take(batch)
         yield from self.end()
@@ -262,6 +270,18 @@ class BoundaryChunks(Chunks):
         yield from answers.filter(pa.array(due)).combine_chunks().to_batches(max_chunksize=ROWS)
         self.key, self.until, self.due = key, until, 0
         self.keep(read.filter(pa.array(visible)), [])
+
+
+def _width(kind: pa.DataType) -> int | None:
+    """Return the bytes of a value, or None if they are of any number.
+
+    >>> _width(pa.int64()), _width(pa.struct({"n": pa.int32(), "ok": pa.bool_()})), _width(pa.list_(pa.int64()))
+    (8, 5, None)
+    """
+    if pa.types.is_struct(kind):
+        widths = [_width(field.type) for field in kind.fields]
+        return None if None in widths else sum(width for width in widths if width is not None)
+    return -(-kind.bit_width // 8) if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) else None
 
 
 def times_in(table: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
