@@ -387,6 +387,17 @@ def test_other_columns_come_back_as_they_came() -> None:
     assert kw.event({"k": "a", "".join(["", "t"]): 1, "x": 1, "z": thing})["z"] is thing
 
 
+def test_results_that_python_has_no_values_for_are_refused() -> None:
+    """Arrow has times after the year 9999; the event is not there then, and a push takes it."""
+    kw = KeyedWindows(keys="k", time="t", windows=[5], aggs={"n": monoids.count()})
+    late = pa.scalar(2**60, pa.timestamp("us", "UTC"))
+    kw.event({"k": dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "t": 1})
+    with pytest.raises(SashError, match=r"^row must have results that Python has values for, got .*; use push\.$"):
+        kw.event({"k": late, "t": 2})
+    assert kw.metrics["live_rows"] == 1
+    assert kw.push({"k": pa.array([late.value], late.type), "t": [2]}).num_rows == 1
+
+
 @pytest.mark.parametrize("name", ["total_10", "late"])
 def test_a_column_named_like_a_result_is_refused(name: str) -> None:
     """Before anything has changed."""

@@ -67,9 +67,20 @@ class Event(NamedTuple):
             step = stream.push(self.table, watermark)
             if not step.results.num_rows:
                 return None, step.counts
-            (found,) = step.results.to_pylist()
+            found = _plain(step.results, self.row)
         read = stream.schema.names
         return {**self.row, **found, **{name: self.row[name] for name in self.row if name not in read}}, step.counts
+
+
+def _plain(results: "pa.Table", row: dict[str, Any]) -> dict[str, Any]:
+    """Return the one result of a row, or raise if Python has no such values, as times behind the year 9999."""
+    try:
+        (found,) = results.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise ArgumentError(
+            f"row must have results that Python has values for, got {shown(row)} ({error}); use push.", argument="row"
+        ) from None
+    return dict(found)
 
 
 def _columns_read(spec: Spec) -> set[str]:
