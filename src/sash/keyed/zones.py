@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from sash import _core
 from sash.errors import ArgumentError, KindError, shown
 
-PERIODS = ("day", "week", "month", "quarter", "year")
+DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}  # the longest; a zone may add up to one more
+PERIODS = tuple(DAYS)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST, _LAST = datetime(1840, 1, 1, tzinfo=UTC), datetime(2503, 1, 1, tzinfo=UTC)  # before and after, nothing is new
 _SETTLED = datetime(2100, 1, 1, tzinfo=UTC)  # from here on every year is like the one before

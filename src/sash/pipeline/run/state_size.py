@@ -26,6 +26,7 @@ from sash.inputs import arrow
 from sash.keyed import panes
 from sash.keyed.horizon import Grid
 from sash.keyed.kinds import Kind
+from sash.keyed.zones import DAYS
 from sash.spark.stream.log import Head, Log
 from sash.spark.stream.plan import Plan
 
@@ -34,7 +35,6 @@ _SAMPLED_KEYS = 500
 _BATCHES = 16  # in which they come
 _ROWS_PER_PANE = 4
 _MICROSECOND = 1000
-_DAYS = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def estimate(plan: Plan, watermark: str, *, rows_per_second: float, keys: int) -
 def _nanoseconds(kind: Kind) -> int:
     """Return how long ago a window may begin: for a period to date that is its whole length."""
     if kind.kind == "period":
-        return _DAYS[kind.period] * 86_400 * 10**9
+        return DAYS[kind.period] * 86_400 * 10**9
     return kind.size * _MICROSECOND if kind.kind == "span" else 0  # streams have timestamps in microseconds
 
 

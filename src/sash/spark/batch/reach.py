@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from sash import _core, durations
 from sash.keyed.definition import Definition
 from sash.keyed.horizon import CalendarGrid, Grid
+from sash.keyed.kinds import Kind
 from sash.keyed.spec import Spec
+from sash.keyed.zones import DAYS
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 _DAY = 86_400
 _SHORTEST = {"day": _DAY // 2, "week": 6 * _DAY, "month": 27 * _DAY, "quarter": 89 * _DAY, "year": 364 * _DAY}
-_LONGEST = {"day": 2 * _DAY, "week": 8 * _DAY, "month": 32 * _DAY, "quarter": 93 * _DAY, "year": 367 * _DAY}
 
 Mask = NDArray[np.bool_]
 
@@ -46,7 +47,7 @@ class Reach:
             max(ahead + (spec.closed == "both") if ahead else 0, 1),
             grid,
             grid.pane if isinstance(grid, Grid) and spec.resolution is not None else 1,
-            max(kind.size if kind.kind == "span" else _LONGEST.get(kind.period, 0) * second for kind in kinds),
+            max(kind.size if kind.kind == "span" else _longest(kind) * second for kind in kinds),
             second,
             any(kind.kind == "unbounded" for kind in kinds),
         )
@@ -93,6 +94,11 @@ class Reach:
     def most(self) -> int:
         """The maximum number of boundaries whose windows hold one row."""
         return self.longest // self.step + 1
+
+
+def _longest(kind: Kind) -> int:
+    """Return the seconds that a period may take, and 0 for other windows."""
+    return (DAYS[kind.period] + 1) * _DAY if kind.kind == "period" else 0
 
 
 def inside(time: int) -> int:

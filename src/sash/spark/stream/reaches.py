@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from sash import durations
 from sash.keyed.kinds import Kind
+from sash.keyed.zones import DAYS
 
-_DAYS = {"day": 2, "week": 8, "month": 32, "quarter": 93, "year": 367}  # more than the longest
 _WITHIN = {  # periods that begin no later than another one that a time lies in
     "day": ("day", "week", "month", "quarter", "year"),
     "week": ("week",),
@@ -26,7 +26,7 @@ def covers(kept: Kind, wanted: Kind, unit: str | None) -> bool:
     if wanted.kind == "period" and kept.kind == "period":
         return kept.period in _WITHIN[wanted.period]
     if wanted.kind == "period" and kept.kind == "span":
-        return kept.size >= durations.ticks_of(f"{_DAYS[wanted.period]}d", unit, "windows")
+        return kept.size >= durations.ticks_of(f"{DAYS[wanted.period] + 1}d", unit, "windows")
     return wanted.kind == kept.kind and wanted.size <= kept.size
 
 
