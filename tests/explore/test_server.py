@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sash.explore import server as server_module
-from sash.explore.server import Server
+from sash.explore.server import Handler, Server
 from sash.explore.stories import STORIES
 
 
@@ -57,6 +57,20 @@ def test_the_page_needs_nothing_from_elsewhere(server: Server) -> None:
 def test_it_listens_on_this_machine_only(server: Server) -> None:
     """The socket is bound to the loopback address."""
     assert server.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of an answer follows its headers at once: the system does not keep small packets back."""
+    options = []
+
+    class Watched(Handler):
+        def setup(self) -> None:
+            super().setup()
+            options.append(self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(server, "RequestHandlerClass", Watched)
+    assert ask(server, "POST", "/api/about", {})[0] == 200
+    assert len(options) == 1 and options[0] != 0
 
 
 @pytest.mark.parametrize("method, path", [("GET", "/"), ("POST", "/api/about")])
