@@ -207,6 +207,30 @@ def test_around_shows_the_same_nodes_and_says_what_is_left_out(kind: Structure) 
                 assert [child["id"] for child in node["children"]] == [child["id"] for child in full["children"]]
 
 
+class Time:
+    """A time that counts how often any is compared."""
+
+    compares = 0
+
+    def __init__(self, time: int) -> None:
+        self.time = time
+
+    def __lt__(self, other: "Time") -> bool:
+        Time.compares += 1
+        return self.time < other.time
+
+
+@pytest.mark.parametrize("kind", SMALL, ids=Structure.label)
+def test_around_compares_the_times_on_the_way_only(kind: Structure) -> None:
+    """What is left out is counted without comparing its times, of which there are thousands."""
+    window = kind.window(concat_monoid())
+    for time in range(3000):
+        window.insert(Time(time), letter(time))
+    before = Time.compares
+    window.nodes([Time(1000)])
+    assert Time.compares - before < 200
+
+
 def test_around_must_be_times() -> None:
     """A value that is not a time is refused, as it is everywhere."""
     window = Window(concat_monoid())
