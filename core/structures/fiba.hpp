@@ -46,7 +46,6 @@ class Fiba {
     ~Fiba() { tree().free_all(); }
     Fiba(const Fiba& other) : tree_(other.tree_.nodes(), other.ends()) {
         if (other.spines().root()) copy_shape(other.spines());
-        ends().forget();
     }
     Fiba& operator=(const Fiba&) = delete;
 
@@ -277,6 +276,7 @@ class Fiba {
             return inner(node)->children[first ? 0 : inner(node)->count - 1];
         });
         tree().spines().size = other.size;
+        tree().spines().appends = other.appends;
     }
     SASH_COLD Node* copied(Node* node, uint32_t level) {
         if (level == 0) return tree().nodes().copied(static_cast<Leaf*>(node));

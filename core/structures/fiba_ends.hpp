@@ -67,15 +67,22 @@ class Ends {
           suffix_(nodes.capacity()),
           prefix_(nodes.capacity()),
           capacity_(nodes.capacity()) {}
-    Ends(const Ends& other, const Nodes& nodes, const Spines& spines) : Ends(other.monoid_, nodes, spines) {}
+    // A copy of the tree has its entries in the same slots, so all aggregates are where they were.
+    Ends(const Ends& other, const Nodes& nodes, const Spines& spines) : Ends(other.monoid_, nodes, spines) {
+        suffix_ = other.suffix_, prefix_ = other.prefix_;
+        suffix_from_ = other.suffix_from_, suffix_to_ = other.suffix_to_;
+        prefix_from_ = other.prefix_from_, prefix_to_ = other.prefix_to_, stack_to_ = other.stack_to_;
+        middle_ = other.middle_, total_ = other.total_, inner_ = other.inner_;
+        left_ = other.left_, right_ = other.right_;
+        inner_valid_ = other.inner_valid_, inner_some_ = other.inner_some_;
+        middle_valid_ = other.middle_valid_, middle_some_ = other.middle_some_;
+    }
     Ends(const Ends&) = delete;
 
     Monoid& monoid() { return monoid_; }
     Summaries& summaries() { return summaries_; }
 
     // --- called by updates ----------------------------------------------------------------------------
-
-    void forget() { height_changed(); }
 
     void height_changed() {
         uint32_t height = spines_.height();

@@ -35,6 +35,12 @@ struct Below {
     int64_t entries = 0, nodes = 0;
     const Time *first = nullptr, *last = nullptr;
 
+    // Where entries come in time order no times are compared, which would run Python for each of thousands.
+    void add_next(const Time& time) {
+        ++entries;
+        if (!first) first = &time;
+        last = &time;
+    }
     void add(const Time& time) {
         ++entries;
         if (!first || less(time, *first)) first = &time;
@@ -67,9 +73,10 @@ SASH_COLD Ref children_of(uint32_t count, const Around<Time>* around, Place&& pl
 template <class S>
 SASH_COLD void count_below(const typename S::Node* node, Below<typename S::Time>& below) {
     ++below.nodes;
-    for (uint32_t i = 0; i < node->count(); ++i) below.add(node->times[i]);
-    if (!node->is_leaf())
-        for (uint32_t i = 0; i < node->arity; ++i) count_below<S>(node->children[i], below);
+    for (uint32_t i = 0; i <= node->count(); ++i) {
+        if (!node->is_leaf()) count_below<S>(node->children[i], below);
+        if (i < node->count()) below.add_next(node->times[i]);
+    }
 }
 
 template <class S>
@@ -111,7 +118,7 @@ SASH_COLD void count_below(const tree::Node* node, uint32_t level, Below<typenam
     ++below.nodes;
     if (level == 0) {
         auto* leaf = static_cast<const typename Tree::Leaf*>(node);
-        for (uint32_t i = leaf->begin; i < leaf->end; ++i) below.add(leaf->times()[i]);
+        for (uint32_t i = leaf->begin; i < leaf->end; ++i) below.add_next(leaf->times()[i]);
         return;
     }
     auto* inner = static_cast<const typename Tree::Inner*>(node);

@@ -12,6 +12,7 @@ from sash.explore import lab as lab_module
 from sash.explore.lab import Lab
 from sash.explore.options import OPTIONS
 from sash.explore.planning import rows_of
+from sash.explore.shape import shape_of
 from sash.explore.traced import monoid_named
 from sash.window.window import STRUCTURES
 from support.cases import concat_monoid
@@ -246,19 +247,58 @@ def essence(report: dict[str, Any]) -> dict[str, Any]:
     return {name: report[name] for name in kept}
 
 
+@pytest.mark.parametrize("name", ["paper", "classic", "fiba"])
+def test_the_tree_after_an_undo_is_the_one_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo and redo give back every node of a large window, with its entries and aggregates."""
+    monkeypatch.setattr(lab_module, "_BETWEEN_COPIES", 7)
+    lab = Lab(name, "sum", {"leaf_capacity": 4, "fanout": 4} if name == "fiba" else {"min_arity": 2})
+    trees = [nodes_of(lab)]
+    for request in [{"op": "fill", "count": 2600, "order": "late"}, *requests(name, 30, 9)]:
+        lab.apply(request)
+        trees.append(nodes_of(lab))
+    for tree in reversed(trees[:-1]):
+        lab.undo()
+        assert nodes_of(lab) == tree
+    for tree in trees[1:]:
+        lab.redo()
+        assert nodes_of(lab) == tree
+
+
+def nodes_of(lab: Lab) -> list[Any]:
+    """All nodes of the window of a lab, as they are drawn, without their numbers."""
+    nodes = shape_of(lab._window, {}).nodes.values()
+    aggregates = [[(one.part, one.position, one.state.first, one.state.last) for one in node.stored] for node in nodes]
+    return [
+        (node.level, node.spine, node.keys, node.coins, [state.value for state in node.states], stored)
+        for node, stored in zip(nodes, aggregates, strict=True)
+    ]
+
+
+@STRUCTURE
+def test_a_step_copies_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window is copied once in many steps, never before a step that may be refused."""
+    lab = Lab(name, "sum")
+    lab.apply({"op": "fill", "count": 500})
+    monkeypatch.setattr(Window, "copy", lambda window: pytest.fail("a step copied the whole window"))
+    applied(lab, requests(name, 60, 10))
+
+
 @pytest.mark.parametrize("name", ["two_stacks", "daba"])
 def test_a_refusal_changes_nothing(name: str) -> None:
     """An insert that is late, and a range, are refused with a sentence, and are not in the history."""
     lab = Lab(name, "sum")
     before = lab.apply({"op": "fill", "count": 10})
     refusals = ({"op": "insert", "late": 3}, {"op": "range", "start": 1, "stop": 4}, {"op": "evict", "time": 5},
-                {"op": "fill", "count": 9, "order": "shuffled"})  # fmt: skip
+                {"op": "fill", "count": 9, "order": "shuffled"}, {"op": "slide", "late": 3})  # fmt: skip
     for request in refusals:
         report = lab.apply(request)
         assert name in report["refused"]
         assert "object at 0x" not in report["refused"]
         assert report["totals"] == before["totals"] and report["step"] == before["step"]
+        assert report["entries"] == before["entries"] and lab.times() == list(range(1, 11))
         lab.check()
+    assert lab.undo()["totals"]["entries"] == 0
+    assert lab.redo()["totals"] == before["totals"]
 
 
 def test_an_entry_that_is_there_is_combined() -> None:

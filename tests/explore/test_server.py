@@ -1,5 +1,6 @@
 """The explorer's server: what it answers, and whom it refuses."""
 
+import gc
 import http.client
 import json
 import socket
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from sash.errors import SashError
 from sash.explore import server as server_module
-from sash.explore.server import Server
+from sash.explore.server import Bench, Handler, Server
 from sash.explore.stories import STORIES
 
 
@@ -57,6 +59,49 @@ def test_the_page_needs_nothing_from_elsewhere(server: Server) -> None:
 def test_it_listens_on_this_machine_only(server: Server) -> None:
     """The socket is bound to the loopback address."""
     assert server.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of an answer follows its headers at once: the system does not keep small packets back."""
+    options = []
+
+    class Watched(Handler):
+        def setup(self) -> None:
+            super().setup()
+            options.append(self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(server, "RequestHandlerClass", Watched)
+    assert ask(server, "POST", "/api/about", {})[0] == 200
+    assert len(options) == 1 and options[0] != 0
+
+
+def test_a_step_collects_no_garbage() -> None:
+    """Collections wait until a step is done, also one that is refused."""
+    bench, inside, seen = Bench(), [], []
+    bench.call("new", {"lab": "one", "structure": "paper", "monoid": "sum"})
+    bench.call("apply", {"lab": "one", "operation": {"op": "fill", "count": 3000}})
+    apply = bench._calls["apply"]
+
+    def watched(request: dict[str, Any]) -> Any:
+        inside.append(request)
+        try:
+            return apply(request)
+        finally:
+            inside.clear()
+
+    def watch(phase: str, _: dict[str, int]) -> None:
+        seen.extend(inside)
+
+    bench._calls["apply"] = watched
+    gc.callbacks.append(watch)
+    try:
+        bench.call("apply", {"lab": "one", "operation": {"op": "insert", "late": 1500}})
+        with pytest.raises(SashError):
+            bench.call("apply", {"lab": "one", "operation": {"op": "insert", "late": -1}})
+    finally:
+        gc.callbacks.remove(watch)
+    assert seen == []
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("method, path", [("GET", "/"), ("POST", "/api/about")])

@@ -4,12 +4,12 @@ The operator joins letters, so an aggregate spells the entries that it covers.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sash import KindError, Window
+from sash import KindError, Monoid, Window, monoids
 from support.cases import concat_monoid
 from support.structures import STRUCTURES, Structure
 
@@ -88,6 +88,49 @@ def values_of(nodes: Node) -> list[str]:
     return [value for node in walk(nodes) for value in node["values"]]
 
 
+COPIED = {
+    "objects": concat_monoid,
+    "numbers": monoids.sum,
+    "records": monoids.variance,
+    "wide": lambda: monoids.approx_quantile(q=0.5),
+}
+
+
+@pytest.mark.parametrize("monoid", COPIED.values(), ids=COPIED)
+@KIND
+def test_a_copy_goes_on_as_its_original(kind: Structure, monoid: Callable[[], Monoid]) -> None:
+    """A copy has the same nodes and aggregates, and changes and queries do the same to both, with as many combines."""
+    chance, window, newest = random.Random(6), kind.window(monoid()), 0
+    both = (window, window.copy())
+    for step in range(300):
+        if len(window) and chance.random() < (0.2 if step % 100 < 60 else 0.6):
+            times = list(window)
+            time = chance.choice(times) if kind.evicts_anywhere and chance.random() < 0.5 else times[0]
+            for one in both:
+                one.evict(time)
+        else:
+            late = not kind.in_order and chance.random() < 0.4
+            time = chance.uniform(0, newest) if late else float(newest + 1)
+            newest = max(newest, int(time))
+            for one in both:
+                one.insert(time, letter(step) if monoid is concat_monoid else step % 7)
+        if chance.random() < 0.6:
+            for one in both:
+                one.query()
+        assert unnamed(both[1].nodes()) == unnamed(window.nodes())
+        assert both[1].combines == window.combines
+        if chance.random() < 0.1:
+            both = (window, window.copy())
+    both[1].check_invariants()
+
+
+def unnamed(node: Node | None) -> Node | None:
+    """Nodes without their ids, which are of their own."""
+    if node is None or "cuts" in node:
+        return node
+    return {**node, "id": None, "children": [unnamed(child) for child in node["children"]]}
+
+
 @pytest.mark.parametrize("name", ["two_stacks", "daba"])
 def test_parts_of_a_queue(name: str) -> None:
     """The cuts stand in order, within the queue, and an empty queue shows nothing."""
@@ -162,6 +205,30 @@ def test_around_shows_the_same_nodes_and_says_what_is_left_out(kind: Structure) 
                 assert not [time for time in inside if time in window]
             else:
                 assert [child["id"] for child in node["children"]] == [child["id"] for child in full["children"]]
+
+
+class Time:
+    """A time that counts how often any is compared."""
+
+    compares = 0
+
+    def __init__(self, time: int) -> None:
+        self.time = time
+
+    def __lt__(self, other: "Time") -> bool:
+        Time.compares += 1
+        return self.time < other.time
+
+
+@pytest.mark.parametrize("kind", SMALL, ids=Structure.label)
+def test_around_compares_the_times_on_the_way_only(kind: Structure) -> None:
+    """What is left out is counted without comparing its times, of which there are thousands."""
+    window = kind.window(concat_monoid())
+    for time in range(3000):
+        window.insert(Time(time), letter(time))
+    before = Time.compares
+    window.nodes([Time(1000)])
+    assert Time.compares - before < 200
 
 
 def test_around_must_be_times() -> None:

@@ -20,7 +20,6 @@ from sash.explore.traced import Log, Moment, Number, State, monoid_named, result
 from sash.window.window import Window
 
 _BETWEEN_COPIES = 400  # inserts and evictions that undo may have to replay
-_BETWEEN_COPIES_OF_FIBA = 2500
 _MOST_COPIES = 60
 _SHOWN_COSTS = 60
 _ALL_READ = 200  # entries up to which all of a window is read after each operation
@@ -59,7 +58,7 @@ class Lab:
         self._inserted = 0
         self._weight = 0
         self._kept: dict[int, Report] = {}
-        self._copies: dict[int, tuple[Window, int]] = {0: (self._window.copy(), 0)}
+        self._copies = {0: self._copied()}
         self.report = self._started()
 
     # --- what the page asks for -----------------------------------------------------------------------
@@ -69,12 +68,11 @@ class Lab:
         operation = planned(request, self.times(), self._inserted, self.monoid_name)
         if isinstance(request, dict) and request.get("lazy") is True:
             operation["lazy"] = True
-        before = self._window.copy() if operation["op"] in ("fill", "slide") else None
         try:
             report = self._run(operation, unfolded)
         except (OutOfOrderError, UnsupportedError) as error:
-            if before is not None:
-                self._window = before
+            if operation["op"] in ("fill", "slide"):  # which may be half done
+                self._rebuild(self._at)
             self._read()
             return {
                 **self.report,
@@ -97,7 +95,7 @@ class Lab:
     def forget(self) -> None:
         """Make the current window the start of the history: nothing before it can be undone."""
         self._operations, self._costs, self._kept, self._at, self._weight = [], [], {}, 0, 0
-        self._copies = {0: (self._window.copy(), self._inserted)}
+        self._copies = {0: self._copied()}
         self._read()
         self._total = self._window.combines
         self._after = [(self._coins, self._total)]
@@ -303,13 +301,9 @@ class Lab:
         self._at += 1
         self._inserted += inserts_of(operation)
         self._weight += max(1, inserts_of(operation))
-        # What is stale is not in a copy of `fiba`, so it is taken after a query of the whole window. It does not know
-        # either how many appends led to it, on which the next split depends: so there are few, of large windows only.
-        whole = not operation.get("lazy") and operation["op"] != "range"
-        weight = _BETWEEN_COPIES_OF_FIBA if self.structure == "fiba" else _BETWEEN_COPIES
-        if whole and self._weight >= weight and self._at not in self._copies:
+        if self._weight >= _BETWEEN_COPIES and self._at not in self._copies:
             self._weight = 0
-            self._copies[self._at] = (self._window.copy(), self._inserted)
+            self._copies[self._at] = self._copied()
             if len(self._copies) > _MOST_COPIES:
                 del self._copies[sorted(self._copies)[1]]
 
@@ -321,11 +315,7 @@ class Lab:
         """Return to an earlier or later place, and report the operation that leads to it."""
         is_kept = place in self._copies and place in self._kept
         last = place if is_kept else max(0, place - 1)
-        self._restore(max(at for at in self._copies if at <= last))
-        for operation in self._operations[self._at : last]:
-            self._repeat(operation)
-        self._times = []
-        self._coins, self._total = self._after[last]
+        self._rebuild(last)
         self.shape = self._seen(self._around({"op": "query"}, ()))
         if is_kept or place == 0:
             report = self._kept[place] if is_kept else self._started()
@@ -336,17 +326,24 @@ class Lab:
         self.report = {**report, **self._place()}
         return self.report
 
-    def _restore(self, place: int) -> None:
-        copy, self._inserted = self._copies[place]
-        self._window, self._at, self._weight = copy.copy(), place, 0
-        with self.log.paused():
-            self._window.query()  # a copy of `fiba` has nothing at its ends
+    def _rebuild(self, place: int) -> None:
+        """Make the window what it is after the first `place` operations."""
+        self._at = max(at for at in self._copies if at <= place)
+        window, self._inserted, times = self._copies[self._at]
+        self._window, self._times, self._weight = window.copy(), times[:], 0
+        for operation in self._operations[self._at : place]:
+            self._repeat(operation)
+        self._coins, self._total = self._after[place]
+
+    def _copied(self) -> tuple[Window, int, list[Number]]:
+        return self._window.copy(), self._inserted, self._times[:]
 
     def _repeat(self, operation: Operation) -> None:
         with self.log.paused():
             perform(self._window, operation, self.log, self._inserted, self.monoid_name)
             if not operation.get("lazy"):
                 self._ask(operation)
+        self._follow(operation)
         self._passed(operation)
 
 
