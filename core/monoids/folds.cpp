@@ -3,14 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-// One copy for each width of vector, chosen when the module is loaded. (The sanitizers' runtime is not ready by then.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE) && \
-    !defined(SASH_PORTABLE)
-#define SASH_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define SASH_WIDE
-#endif
-
 namespace sash {
 
 // A 128-bit addition carries from word to word and so cannot be vectorised. Halves of words can be summed apart: their

@@ -200,6 +200,20 @@ struct RecordOf : Counted {
         if (uint64_t nulls = read_inputs(column, row, entry.row())) set_nulls(entry, nulls);
         return entry;
     }
+    // Writes rows to entries that own nothing, up to one with nulls, and returns how many.
+    size_t read_rows(const Column& column, size_t row, Entry* entries, size_t count) const {
+        for (size_t j = 0; j < column.input_count; ++j)
+            if (const uint8_t* nulls = column.inputs[j].nulls)
+                count = static_cast<size_t>(std::find_if(nulls + row, nulls + row + count, is_set) - (nulls + row));
+        if (plan_->width() > Entry::kInline) {
+            for (size_t i = 0; i < count; ++i) entries[i] = input_at(column, row + i);
+            return count;
+        }
+        for (size_t i = 0; i < count; ++i) entries[i].tag = 0;
+        for (uint32_t j = 0; j < plan_->width(); ++j)
+            for (size_t i = 0; i < count; ++i) entries[i].words[j] = column.inputs[j].words[row + i];
+        return count;
+    }
     static Entry lift(Input input) { return input; }
     template <class Moment>
     Entry lift(Input input, const Moment& moment) const {
@@ -279,6 +293,21 @@ struct RecordOf : Counted {
         plan_->scan_back({entries->words, kStride},
                          {aggs->words(plan_->words()), sizeof(Agg) / sizeof(int64_t), count});
         return true;
+    }
+    // Whether many rounds can be run in one go, and whether they can between these records.
+    bool runs(const RecordOutput& out) const { return plan_->runs() && joins() && !timed() && out.takes_columns(); }
+    bool runs(const Agg& suffix, const Agg* middle, const Agg& total) const {
+        return plan_->saw_all(suffix.words()) && plan_->saw_all(total.words()) &&
+               (!middle || plan_->saw_all(middle->words()));
+    }
+    // Round i's result is that of suffixes[i], the middle if there is one, and the total after the rows up to i.
+    void run(const Agg* suffixes, size_t count, const Agg* middle, Agg& total, const Column& values, size_t row,
+             RecordOutput& out) {
+        combines += (middle ? 3 : 2) * count;
+        plan_->run({{suffixes->words(), sizeof(Agg) / sizeof(int64_t), count},
+                    middle ? middle->words() : nullptr,
+                    total.words(plan_->words())},
+                   values, row, out);
     }
     void append_aggs(Agg& agg, const Agg* aggs, size_t count) {
         if constexpr (is_inline) {
@@ -411,6 +440,7 @@ struct RecordOf : Counted {
         return true;
     }
 
+    static bool is_set(uint8_t flag) { return flag != 0; }
     Entry blank() const {
         Entry entry;
         if (plan_->width() > Entry::kInline) entry.set(Box::make(plan_->width(), false));

@@ -18,7 +18,8 @@
 //                                                  compare no times, and the engine undoes what it must
 //   run(rows, row, stop, emit)                     where `runs`: some whole rounds of evict the oldest, insert, query,
 //                                                  possibly none; `row` is then the next one, or the one whose entry or
-//                                                  result failed; at a failed result its round stays done
+//                                                  result failed; at a failed result its round stays done; where
+//                                                  `runs_in_columns` instead, `emit` is a RecordOutput
 //   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
 //   visit(f)                                       every Ref that it owns, for the garbage collector
 //   copying                                        the same structure, including its shape

@@ -261,11 +261,16 @@ class Ends {
     // Whether many rounds can be run at once: nothing is shared, and nothing but a row or a result can fail.
     static constexpr bool runs = !Monoid::may_throw && !Monoid::is_record && std::is_trivially_copyable_v<Time> &&
                                  std::is_trivially_copyable_v<Entry> && std::is_trivially_copyable_v<Agg>;
+    // The same for records, whose results go to columns.
+    static constexpr bool runs_in_columns =
+        Monoid::is_record && std::is_same_v<Time, int64_t> && std::is_trivially_copyable_v<Agg>;
 
     // Rounds of evict, insert and query that stay within both fingers, up to a row that is not for the right finger or whose
     // time is present. `appends` counts the rows that were the newest. (fiba_rounds.hpp)
     template <class Rows, class Emit>
     void run(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Emit emit);
+    template <class Rows, class Output>
+    void run_in_columns(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Output& out);
 
     template <class Visit>
     void visit(Visit&& f) const {
