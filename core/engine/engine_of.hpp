@@ -61,6 +61,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     }
 
     bool slide(Slide& slide) override {
+        CollectorPause pause(Monoid::is_record && slide.out.objects);
         for (; slide.row < slide.times.size; ++slide.row) {
             check_signals(slide.row);
             if constexpr (Monoid::may_throw) {

@@ -67,4 +67,25 @@ SASH_WIDE uint64_t total_of(const uint32_t* counters, size_t count) {
     return total;
 }
 
+// First many counters at a time, then fewer, then one by one.
+SASH_WIDE size_t counter_of(const uint32_t* counters, size_t at, size_t end, uint64_t& rank) {
+    constexpr size_t kMany = 64, kFew = 8;
+    uint64_t left = rank;
+    for (; at + kMany <= end; at += kMany) {
+        uint32_t here = 0;
+        for (size_t i = 0; i < kMany; ++i) here += counters[at + i];
+        if (left < here) break;
+        left -= here;
+    }
+    for (; at + kFew <= end; at += kFew) {
+        uint32_t here = 0;
+        for (size_t i = 0; i < kFew; ++i) here += counters[at + i];
+        if (left < here) break;
+        left -= here;
+    }
+    for (; at + 1 < end && left >= counters[at]; ++at) left -= counters[at];
+    rank = left;
+    return at;
+}
+
 }  // namespace sash

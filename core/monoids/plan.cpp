@@ -532,8 +532,10 @@ Ref Plan::value_of(const Face& face, const int64_t* out) const {
         value = Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out),
                                                        static_cast<Py_ssize_t>(outputs.most * sizeof(int64_t))));
     } else if (outputs.shape == Outputs::Shape::list) {
-        value = python_list();
-        for (int64_t i = 1; i <= out[0]; ++i) append(value, python_word(outputs.kinds[0], out + i));
+        value = Ref::checked(PyList_New(static_cast<Py_ssize_t>(out[0])));
+        for (int64_t i = 0; i < out[0]; ++i)
+            PyList_SET_ITEM(value.get(), static_cast<Py_ssize_t>(i),
+                            python_word(outputs.kinds[0], out + 1 + i).release());
     } else if (!face.fields && outputs.kinds.size() == 1) {
         value = python_word(outputs.kinds[0], out);
     } else {

@@ -257,6 +257,14 @@ struct RecordOf : Counted {
         combines += count;
         plan_->join_into(words(agg), first.words(), others->words(), sizeof(Agg) / sizeof(int64_t), count);
     }
+    // agg = widest (x) one (x) two, whatever it was, with room for all of them from the start.
+    void join_to_widest(Agg& agg, const Agg& widest, const Agg& one, const Agg& two) {
+        combines += 2;
+        agg = widest;
+        int64_t* at = words(agg, rows_of(one) + rows_of(two));
+        for (const Agg* other : {&one, &two}) plan_->join(at, other->words(), 0, 1);
+        settle(agg);
+    }
     void prepend(const Agg& other, Agg& agg) {
         ++combines;
         plan_->prepend(other.words(), words(agg, rows_of(other)));
@@ -401,7 +409,10 @@ struct RecordOf : Counted {
     // With room for more rows.
     int64_t* words(Agg& agg, uint64_t more) const {
         if (is_inline || !plan_->trims()) return words(agg);
-        return agg.words(plan_->room(agg.some() ? rows_of(agg) + more : more));
+        // A little more than that, or every other row would need a new block.
+        constexpr uint64_t kStep = 16;
+        uint64_t rows = agg.some() ? rows_of(agg) + more : more;
+        return agg.words(plan_->room((rows + kStep - 1) / kStep * kStep));
     }
     static uint64_t rows_of(const Agg& agg) { return static_cast<uint64_t>(agg.words()[kRows]); }
     static uint64_t rows_of(const Entry& entry) {

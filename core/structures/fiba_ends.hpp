@@ -250,9 +250,7 @@ class Ends {
             agg = suffix_[left->begin];
             monoid_.append(agg, total_);
         } else {
-            agg = middle_;
-            monoid_.append(agg, suffix_[left->begin]);
-            monoid_.append(agg, total_);
+            monoid_.join_to_widest(agg, middle_, suffix_[left->begin], total_);
         }
     }
 

@@ -1,6 +1,8 @@
 """Long slides of records, whose rounds run many at a time, against the same rounds one by one."""
 
+import gc
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -210,3 +212,23 @@ def test_a_change_between_slides() -> None:
             start = max(start, time)
             ours.check_invariants()
             assert agree([ours.query()], [theirs.query()])
+
+
+@pytest.fixture(params=[True, False])
+def collects(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """With and without Python's collector of cycles, which is left as it was."""
+    before = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if before else gc.disable)()
+
+
+def test_a_slide_leaves_the_collector_as_it_was(collects: bool) -> None:
+    """It is paused while results are made that are lists, also where the slide fails."""
+    window = Window(monoids.approx_quantile(q=[0.5, 1]))
+    found = window.slide(range(300), [float(i) for i in range(300)], count=1)
+    assert found.tolist() == [[float(i), float(i)] for i in range(300)]
+    assert gc.isenabled() == collects
+    with pytest.raises(Exception, match="values"):
+        window.slide(range(300, 302), [1.0, "two"], count=1)
+    assert gc.isenabled() == collects
