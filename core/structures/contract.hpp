@@ -71,6 +71,10 @@ class Fold {
     explicit Fold(Monoid& monoid) : monoid_(monoid) {
         if constexpr (sizeof(Agg) <= 16) agg_ = Agg{};  // a wide one is not worth clearing
     }
+    // The same in the memory of an aggregate that is not valid, where it has any.
+    Fold(Monoid& monoid, Agg& stale) : Fold(monoid) {
+        if constexpr (Monoid::in_place && !std::is_trivially_copyable_v<Agg>) agg_ = std::move(stale);
+    }
     void append(const Agg& agg) {
         if (some_)
             monoid_->append(agg_, agg);

@@ -462,7 +462,7 @@ class Ends {
         uint32_t height = spines_.height();
         if (!inner_valid_) {
             auto* root = static_cast<InnerNode*>(spines_.root());
-            Fold<Monoid> fold(monoid_);
+            Fold<Monoid> fold(monoid_, inner_);
             summaries_.fold_children(root, height, 1, root->count - 1, fold);
             inner_some_ = fold.some();
             if (inner_some_) inner_ = std::move(fold.get());
@@ -470,7 +470,7 @@ class Ends {
         }
         for (; left_.cum_from > 1; --left_.cum_from) repair_left(left_.cum_from - 1);
         for (; right_.cum_from > 1; --right_.cum_from) repair_right(right_.cum_from - 1);
-        Fold<Monoid> fold(monoid_);
+        Fold<Monoid> fold(monoid_, middle_);
         if (height > 1) fold.append(left_.cum[1]);
         if (inner_some_) fold.append(inner_);
         if (height > 1) fold.append(right_.cum[1]);
@@ -482,25 +482,35 @@ class Ends {
     SASH_RARE void repair_left(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.left(level));
         if (!(left_.own_valid >> level & 1)) repair_own(left_, node, level, 1, node->count);
-        Agg agg = left_.own[level];
-        if (level + 1 < spines_.height()) monoid_.append(agg, left_.cum[level + 1]);
-        left_.cum[level] = std::move(agg);
+        if (level + 1 < spines_.height())
+            cumulate(left_.cum[level], left_.own[level], left_.cum[level + 1]);
+        else
+            left_.cum[level] = left_.own[level];
     }
 
     SASH_RARE void repair_right(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.right(level));
         if (!(right_.own_valid >> level & 1)) repair_own(right_, node, level, 0, node->count - 1);
-        if (level + 1 < spines_.height()) {
-            Agg agg = right_.cum[level + 1];
-            monoid_.append(agg, right_.own[level]);
-            right_.cum[level] = std::move(agg);
-        } else {
+        if (level + 1 < spines_.height())
+            cumulate(right_.cum[level], right_.cum[level + 1], right_.own[level]);
+        else
             right_.cum[level] = right_.own[level];
+    }
+
+    // into = older (x) newer; a record in the memory that it has.
+    void cumulate(Agg& into, const Agg& older, const Agg& newer) {
+        if constexpr (Monoid::in_place) {
+            into = older;
+            monoid_.append(into, newer);
+        } else {
+            Agg agg = older;
+            monoid_.append(agg, newer);
+            into = std::move(agg);
         }
     }
 
     SASH_RARE void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
-        Fold<Monoid> fold(monoid_);
+        Fold<Monoid> fold(monoid_, side.own[level]);
         summaries_.fold_children(node, level, begin, end, fold);
         side.own[level] = std::move(fold.get());
         side.own_valid |= uint64_t{1} << level;
