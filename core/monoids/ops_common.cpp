@@ -8,7 +8,6 @@ namespace {
 
 OpTable variance() {
     OpTable table = table_of<Variance>("variance", "f");
-    table.scan_back = scan_back_variance;
     table.rounds = rounds_of_variance;
     return table;
 }

@@ -165,8 +165,7 @@ struct Variance : Facts {
         return s.n > ddof;
     }
 };
-// Its steps for many rows (ops_variance.cpp).
-void scan_back_variance(const Op&, const Rows&, const MutableRecords&);
+// Of many rounds (ops_variance.cpp).
 void rounds_of_variance(const Op&, const int64_t* x, const int64_t* y, const RecordRounds&, int64_t* const* columns,
                         uint8_t* there);
 

@@ -1,4 +1,4 @@
-// Many states of variance in one go, column by column, so that the divisions of several steps run at once.
+// Many rounds of variance in one go, column by column, so that the divisions of several rounds run at once.
 //
 // The steps are those of Variance, in the same order: results are the same to the last bit. (So this file is compiled
 // without fused multiplications, which would round otherwise.)
@@ -84,21 +84,6 @@ SASH_WIDE void lower_all(const States& states, double ddof, bool root, size_t co
 }
 
 }  // namespace
-
-void scan_back_variance(const Op& op, const Rows& rows, const MutableRecords& records) {
-    int64_t* at = records.words + records.count * records.stride + op.offset;
-    const int64_t* row = rows.words + op.inputs[0] + records.count * rows.stride;
-    Variance::State total = state_at(at);
-    Totals totals;
-    int64_t x[kMost];
-    for (size_t left = records.count, count; left > 0; left -= count) {
-        count = std::min(kMost, left);
-        for (size_t i = 0; i < count; ++i) x[i] = *(row -= rows.stride);
-        add_rows(total, x, count, totals);
-        for (size_t i = 1; i <= count; ++i) SmallOp<Variance>::store(at -= records.stride, totals.at(i));
-        total = totals.at(count);
-    }
-}
 
 void rounds_of_variance(const Op& op, const int64_t* x, const int64_t*, const RecordRounds& rounds,
                         int64_t* const* columns, uint8_t* there) {

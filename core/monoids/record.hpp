@@ -209,10 +209,18 @@ struct RecordOf : Counted {
             for (size_t i = 0; i < count; ++i) entries[i] = input_at(column, row + i);
             return count;
         }
-        for (size_t i = 0; i < count; ++i) entries[i].tag = 0;
-        for (uint32_t j = 0; j < plan_->width(); ++j)
-            for (size_t i = 0; i < count; ++i) entries[i].words[j] = column.inputs[j].words[row + i];
+        for (uint32_t j = 0; j < plan_->width(); ++j) {
+            const int64_t* words = column.inputs[j].words + row;
+            for (size_t i = 0; i < count; ++i) entries[i].words[j] = words[i], entries[i].tag = 0;
+        }
+        for (size_t i = 0; plan_->width() == 0 && i < count; ++i) entries[i].tag = 0;
         return count;
+    }
+    // Clears entries, of which few own anything.
+    static void clear_rows(Entry* entries, size_t count) {
+        uint64_t tags = 0;
+        for (size_t i = 0; i < count; ++i) tags |= entries[i].tag;
+        for (size_t i = 0; tags && i < count; ++i) clear(entries[i]);
     }
     static Entry lift(Input input) { return input; }
     template <class Moment>

@@ -68,7 +68,6 @@ struct RecordOfOne : RecordOf<OneRecord<T>> {
         agg = all;
     }
     bool scan_back(const Entry* entries, Agg* aggs, size_t count) {
-        if (T::step == Step::variance && Base::scan_back(entries, aggs, count)) return true;  // many at once
         combines += count;
         Agg all = aggs[count];
         for (size_t i = count; i-- > 0; aggs[i] = all) add(all, entries[i]);

@@ -190,7 +190,7 @@ void Ends<Time, Monoid>::run_in_columns(const Rows& rows, size_t& row, size_t st
     }
     done = monoid_.read_rows(rows.values(), row, right->entries + right->end, done);
     monoid_.run(suffixes, done, middle, total_, rows.values(), row, out);
-    for (size_t i = 0; i < done; ++i) clear_slot(left->entries[left->begin + i]);
+    monoid_.clear_rows(left->entries + left->begin, done);
     left->begin += static_cast<uint32_t>(done);
     right->end += static_cast<uint32_t>(done);
     prefix_to_ = right->end;
