@@ -278,6 +278,22 @@ def test_changed_bytes_are_refused_or_sound() -> None:
                 Window(window.monoid)._unpack(kinds, times, entries[:cut], rows, wide)  # type: ignore[attr-defined]
 
 
+def test_a_record_of_fewer_rows_than_values_is_refused() -> None:
+    """Its room would follow from its rows, and its values would not fit."""
+    rows_at = 1 + 8 + 4 + 8  # behind a flag, nulls, the words in use, and which parts have seen a value
+    for count in (6, 100, 400):
+        window = Window(approx_quantile(q=[0.5, 0.9]))
+        for value in range(1, count + 1):
+            window.insert(1, float(value))
+        kinds, times, entries, rows, wide = entries_of(window)
+        assert packing.unpack_from("<q", entries, rows_at) == (count,)
+        for fewer in (1, count - 1):
+            changed = bytearray(entries)
+            packing.pack_into("<q", changed, rows_at, fewer)
+            with pytest.raises(CorruptStateError):
+                Window(window.monoid)._unpack(kinds, times, bytes(changed), rows, wide)  # type: ignore[attr-defined]
+
+
 def test_more_values_than_counters_can_count() -> None:
     """Two states of 2^31 values each, made of the bytes of one: their sum has counts of 43 bits."""
     window = Window(approx_quantile(q=[0, 0.25, 0.5, 0.75, 1]))
