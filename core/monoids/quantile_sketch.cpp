@@ -420,7 +420,7 @@ Ranks::Ranks(const Scale& scale, const State& state) : scale_(scale), state_(sta
         sorted_.assign(state.keys(), state.keys() + state.count);
         std::sort(sorted_.begin(), sorted_.end());
     }
-    if (state.form == State::dense) negatives_ = total_of(state.counters(), state.negative.size);
+    if (state.form == State::dense && state.negative.size) negatives_ = total_of(state.counters(), state.negative.size);
 }
 
 uint32_t Ranks::key_at(uint64_t rank) {
