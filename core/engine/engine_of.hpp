@@ -61,6 +61,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     }
 
     bool slide(Slide& slide) override {
+        CollectorPause pause(Monoid::is_record && slide.out.objects);
         for (; slide.row < slide.times.size; ++slide.row) {
             check_signals(slide.row);
             if constexpr (Monoid::may_throw) {
@@ -198,6 +199,8 @@ class EngineOf final : public EngineFor<Time, Monoid> {
             return engine_.lifted(engine_.s_.monoid(), time, values_, row);
         }
 
+        const Column& values() const { return values_; }
+
        private:
         EngineOf& engine_;
         const int64_t* words_;
@@ -208,6 +211,10 @@ class EngineOf final : public EngineFor<Time, Monoid> {
     // --- slide -----------------------------------------------------------------------------------
 
     static constexpr bool runs = S::runs && !Monoid::takes_time && !Monoid::in_place;
+    static constexpr bool runs_in_columns = [] {
+        if constexpr (Monoid::is_record && S::updates_run_no_code) return S::runs_in_columns;
+        return false;
+    }();
     // The rest of a slide. A round whose result fails (a sum beyond int64) stays done; one whose value does not fit the
     // entry of its time is done again by the engine that the window then moves to.
     bool rounds(Slide& slide) {
@@ -218,7 +225,7 @@ class EngineOf final : public EngineFor<Time, Monoid> {
         const NativeRows rows(*this, times, values);
         for (; row < times.size; ++row) {
             check_signals(row);
-            if (runs && run(rows, slide, out)) {
+            if ((runs || runs_in_columns) && run(rows, slide, out)) {
                 if (row == times.size) break;
                 check_signals(row);
             }
@@ -241,6 +248,11 @@ class EngineOf final : public EngineFor<Time, Monoid> {
                 s_.monoid().store(out, row, agg);
             };
             s_.run(rows, slide.row, stop, store);
+            return slide.row > before;
+        } else if constexpr (runs_in_columns) {
+            if (s_.size() != slide.count || !given.records || !s_.monoid().runs(*given.records)) return false;
+            size_t before = slide.row, stop = std::min(slide.times.size, (before / kSignalRows + 1) * kSignalRows);
+            s_.run(rows, slide.row, stop, *given.records);
             return slide.row > before;
         }
         return false;

@@ -3,14 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-// One copy for each width of vector, chosen when the module is loaded. (The sanitizers' runtime is not ready by then.)
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SASH_SANITIZE) && \
-    !defined(SASH_PORTABLE)
-#define SASH_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define SASH_WIDE
-#endif
-
 namespace sash {
 
 // A 128-bit addition carries from word to word and so cannot be vectorised. Halves of words can be summed apart: their
@@ -73,6 +65,27 @@ SASH_WIDE uint64_t total_of(const uint32_t* counters, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; ++i) total += counters[i];
     return total;
+}
+
+// First many counters at a time, then fewer, then one by one.
+SASH_WIDE size_t counter_of(const uint32_t* counters, size_t at, size_t end, uint64_t& rank) {
+    constexpr size_t kMany = 64, kFew = 8;
+    uint64_t left = rank;
+    for (; at + kMany <= end; at += kMany) {
+        uint32_t here = 0;
+        for (size_t i = 0; i < kMany; ++i) here += counters[at + i];
+        if (left < here) break;
+        left -= here;
+    }
+    for (; at + kFew <= end; at += kFew) {
+        uint32_t here = 0;
+        for (size_t i = 0; i < kFew; ++i) here += counters[at + i];
+        if (left < here) break;
+        left -= here;
+    }
+    for (; at + 1 < end && left >= counters[at]; ++at) left -= counters[at];
+    rank = left;
+    return at;
 }
 
 }  // namespace sash

@@ -23,5 +23,8 @@ void raise_all(uint8_t* ranks, const uint8_t* others, size_t count);  // each to
 // Counters of buckets.
 void add_all(uint32_t* counters, const uint32_t* others, size_t count);
 uint64_t total_of(const uint32_t* counters, size_t count);
+// Of counters [at, end), whose total is less than 2^32, the one that counts value number `rank`, or else the last one; the
+// values of all before it are subtracted from the rank.
+size_t counter_of(const uint32_t* counters, size_t at, size_t end, uint64_t& rank);
 
 }  // namespace sash

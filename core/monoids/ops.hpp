@@ -87,6 +87,14 @@ struct MutableRecords {
     size_t stride, count;
 };
 
+// Many rounds of evict, insert and query in one go: the result of round i is that of a suffix, the middle, and the total
+// after the rows up to i. All of them have seen a value, and order does not matter.
+struct RecordRounds {
+    Records suffixes;       // of each round
+    const int64_t* middle;  // a record; null: there is none
+    int64_t* total;         // a record, which the rows are added to
+};
+
 // A compiled monoid's functions; each pointer is passed twice, as int64 and as float64.
 struct Compiled {
     void (*lift)(int64_t*, double*, const int64_t*, const double*) = nullptr;
@@ -137,6 +145,9 @@ struct OpTable {
     void (*lower_many)(const Op&, const Records&, int64_t* const* columns, uint8_t* there);
     // Every state from a row to the last, for rows before `records`' last one: the states are those of a commuting op.
     void (*scan_back)(const Op&, const Rows&, const MutableRecords&);
+    // The results of many rounds, by the columns of the op's inputs; null for those that do not run together.
+    void (*rounds)(const Op&, const int64_t* x, const int64_t* y, const RecordRounds&, int64_t* const* columns,
+                   uint8_t* there);
     bool (*sound)(const Op&, const int64_t* state);  // can it be the state of any rows?
     void (*tidy)(const Op&, int64_t* state);         // the canonical form of equal states
     void (*prepare)(Op&);                            // once, when its parameters are known
@@ -260,6 +271,33 @@ struct SmallOp {
             store(at, state);
         }
     }
+    // The same steps as round by round, so that results are the same to the last bit.
+    static void rounds(const Op& op, const int64_t* x, const int64_t* y, const RecordRounds& rounds,
+                       int64_t* const* columns, uint8_t* there) {
+        if (rounds.middle)
+            run<true>(op, x, y, rounds, columns, there);
+        else
+            run<false>(op, x, y, rounds, columns, there);
+    }
+    template <bool some>
+    static void run(const Op& op, const int64_t* x, const int64_t* y, const RecordRounds& rounds,
+                    int64_t* const* columns, uint8_t* there) {
+        int64_t* column[T::result_words];
+        std::copy(columns, columns + T::result_words, column);
+        const int64_t* suffix = rounds.suffixes.words + op.offset;
+        const State middle = some ? load(rounds.middle + op.offset) : State{};
+        State total = load(rounds.total + op.offset);
+        for (size_t i = 0; i < rounds.suffixes.count; ++i, suffix += rounds.suffixes.stride) {
+            T::add(op, total, x[i], y[i], 0);
+            State all = load(suffix);
+            if (some) T::join(op, all, middle);
+            T::join(op, all, total);
+            int64_t out[T::result_words] = {};
+            there[i] = T::lower(op, all, {}, out);
+            for (size_t j = 0; j < T::result_words; ++j) column[j][i] = out[j];
+        }
+        store(rounds.total + op.offset, total);
+    }
     static Outputs outputs(const Op& op) { return {Outputs::Shape::words, T::outputs(op), 0}; }
     static bool sound(const Op&, const int64_t* state) { return T::possible(load(state)); }
     static void tidy(const Op&, int64_t*) {}
@@ -316,11 +354,19 @@ struct LargeOp {
 };
 
 template <class T>
+constexpr auto rounds_of() -> decltype(OpTable::rounds) {
+    if constexpr (T::small && T::commutes && !T::timed)
+        return SmallOp<T>::rounds;
+    else
+        return nullptr;
+}
+
+template <class T>
 constexpr OpTable table_of(const char* name, const char* kinds) {
     using Of = std::conditional_t<T::small, SmallOp<T>, LargeOp<T>>;
-    return {name,          kinds,     T::commutes, T::exact,    T::timed, T::step,     T::degree, Of::words,
-            Of::set,       Of::fold,  Of::join,    Of::prepend, Of::same, Of::outputs, Of::lower, Of::lower_many,
-            Of::scan_back, Of::sound, Of::tidy,    T::prepare,  T::used,  T::room};
+    return {name,          kinds,          T::commutes, T::exact,    T::timed,   T::step,     T::degree, Of::words,
+            Of::set,       Of::fold,       Of::join,    Of::prepend, Of::same,   Of::outputs, Of::lower, Of::lower_many,
+            Of::scan_back, rounds_of<T>(), Of::sound,   Of::tidy,    T::prepare, T::used,     T::room};
 }
 
 // The defaults of an op.

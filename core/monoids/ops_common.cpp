@@ -4,13 +4,27 @@
 
 namespace sash {
 
+namespace {
+
+OpTable variance() {
+    OpTable table = table_of<Variance>("variance", "f");
+    table.rounds = rounds_of_variance;
+    return table;
+}
+
+}  // namespace
+
 const std::vector<OpTable>& common_ops() {
     static const std::vector<OpTable> tables = {
-        table_of<SumIntegers>("sum", "i"),           table_of<SumReals>("sum", "f"),
-        table_of<Extreme<false, false>>("min", "i"), table_of<Extreme<true, false>>("min", "f"),
-        table_of<Extreme<false, true>>("max", "i"),  table_of<Extreme<true, true>>("max", "f"),
-        table_of<MeanIntegers>("mean", "i"),         table_of<MeanReals>("mean", "f"),
-        table_of<Variance>("variance", "f"),
+        table_of<SumIntegers>("sum", "i"),
+        table_of<SumReals>("sum", "f"),
+        table_of<Extreme<false, false>>("min", "i"),
+        table_of<Extreme<true, false>>("min", "f"),
+        table_of<Extreme<false, true>>("max", "i"),
+        table_of<Extreme<true, true>>("max", "f"),
+        table_of<MeanIntegers>("mean", "i"),
+        table_of<MeanReals>("mean", "f"),
+        variance(),
     };
     return tables;
 }

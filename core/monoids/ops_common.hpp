@@ -59,9 +59,14 @@ struct MeanIntegers : Facts {
     static void add(const Op&, State& s, int64_t x, int64_t, int64_t) { s.sum += x, ++s.n; }
     static void join(const Op&, State& s, const State& o) { s.sum += o.sum, s.n += o.n; }
     static bool possible(const State& s) { return s.n >= 1; }
+    // The nearest float; two words are converted by a function, and one by an instruction.
+    static double real_of(__int128 sum) {
+        int64_t word = static_cast<int64_t>(sum);
+        return word == sum ? static_cast<double>(word) : static_cast<double>(sum);
+    }
     static std::string outputs(const Op&) { return "f"; }
     static bool lower(const Op&, const State& s, const Span&, int64_t* out) {
-        return *out = bits_of(static_cast<double>(s.sum) / static_cast<double>(s.n)), true;
+        return *out = bits_of(real_of(s.sum) / static_cast<double>(s.n)), true;
     }
 };
 
@@ -160,5 +165,8 @@ struct Variance : Facts {
         return s.n > ddof;
     }
 };
+// Of many rounds (ops_variance.cpp).
+void rounds_of_variance(const Op&, const int64_t* x, const int64_t* y, const RecordRounds&, int64_t* const* columns,
+                        uint8_t* there);
 
 }  // namespace sash

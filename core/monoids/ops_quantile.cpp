@@ -38,7 +38,11 @@ struct ApproxQuantile : Facts {
             quantile::tidy(*op.scale, State::at(words->data()), static_cast<uint32_t>(words->size()));
         return one == two;
     }
-    static bool sound(const Op& op, const int64_t* s) { return quantile::sound(*op.scale, State::at(s)); }
+    // A record has as many rows as values, or more: its room follows from its rows.
+    static bool sound(const Op& op, const int64_t* s) {
+        const int64_t* record = s - op.offset;
+        return State::at(s).count <= record[kRows] && quantile::sound(*op.scale, State::at(s));
+    }
     static void tidy(const Op& op, int64_t* s) { quantile::tidy(*op.scale, State::at(s), op.words); }
 
     static Outputs outputs(const Op& op) {

@@ -423,6 +423,7 @@ OpTable compiled_table() {
     table.join = join_compiled;
     table.prepend = prepend_compiled;
     table.scan_back = scan_back_compiled;
+    table.rounds = nullptr;
     return table;
 }
 

@@ -205,6 +205,7 @@ void Plan::add_part(PyObject* part, const TimeFormat& format) {
     result_words_ += face.words;
     add_real_results(face.outputs);
     faces_.push_back(std::move(face));
+    runs_ = runs_ && (!op.words || op.table->rounds);
     if (op.words) active_.push_back(op);
     ops_.push_back(std::move(op));
 }
@@ -466,8 +467,13 @@ int64_t Plan::shown_word(size_t j, int64_t word) const {
     return real == real ? word : INT64_MAX;
 }
 
+namespace {
+
+constexpr size_t kFew = 16;  // words of a result; a small op has fewer
+
+}  // namespace
+
 void Plan::store(const Records& records, RecordOutput& out, size_t row) const {
-    constexpr size_t kFew = 16;
     int64_t* few[kFew];
     std::vector<int64_t*> many(most_words_ > kFew ? most_words_ : 0);
     int64_t** columns = many.empty() ? few : many.data();
@@ -484,6 +490,28 @@ void Plan::store(const Records& records, RecordOutput& out, size_t row) const {
             there[k] = 1;
         }
     }
+}
+
+void Plan::run(const RecordRounds& rounds, const Column& values, size_t row, RecordOutput& out) const {
+    const Records& suffixes = rounds.suffixes;
+    size_t at = 0;
+    for (size_t i = 0; i < ops_.size(); ++i) {
+        const Op& op = ops_[i];
+        int64_t* columns[kFew];
+        for (size_t j = 0; j < op.outputs; ++j) columns[j] = out.words + (at++) * out.rows + row;
+        uint8_t* there = out.there + i * out.rows + row;
+        if (op.words) {
+            const int64_t *x = values.inputs[op.inputs[0]].words + row, *y = values.inputs[op.inputs[1]].words + row;
+            op.table->rounds(op, x, y, rounds, columns, there);
+            continue;
+        }
+        int64_t other = rounds.total[kRows] + 1 + (rounds.middle ? rounds.middle[kRows] : 0);
+        for (size_t k = 0; k < suffixes.count; ++k) {
+            columns[0][k] = suffixes.words[k * suffixes.stride + kRows] + other + static_cast<int64_t>(k);
+            there[k] = 1;
+        }
+    }
+    rounds.total[kRows] += static_cast<int64_t>(suffixes.count);
 }
 
 // For results that depend on the time, one by one.
@@ -504,8 +532,10 @@ Ref Plan::value_of(const Face& face, const int64_t* out) const {
         value = Ref::checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out),
                                                        static_cast<Py_ssize_t>(outputs.most * sizeof(int64_t))));
     } else if (outputs.shape == Outputs::Shape::list) {
-        value = python_list();
-        for (int64_t i = 1; i <= out[0]; ++i) append(value, python_word(outputs.kinds[0], out + i));
+        value = Ref::checked(PyList_New(static_cast<Py_ssize_t>(out[0])));
+        for (int64_t i = 0; i < out[0]; ++i)
+            PyList_SET_ITEM(value.get(), static_cast<Py_ssize_t>(i),
+                            python_word(outputs.kinds[0], out + 1 + i).release());
     } else if (!face.fields && outputs.kinds.size() == 1) {
         value = python_word(outputs.kinds[0], out);
     } else {

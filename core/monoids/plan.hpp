@@ -23,6 +23,8 @@ class RecordOutput {
         if (count_ == kMost || count_ == 0 || row != first_ + count_) start(plan, row, size);
         return records_.data() + count_++ * size;
     }
+    // Whether rows can be written without being collected.
+    bool takes_columns() const { return !places && !min_rows; }
     void flush();
     void row(const Plan& plan, size_t at, std::vector<int64_t>& into) const;  // all words of a row, and what is there
     void clear_row(const Plan& plan, size_t at);                              // nothing is there
@@ -126,6 +128,9 @@ class Plan {
         }
         for (const Op& op : active_) op.table->scan_back(op, rows, records);
     }
+    // Whether many rounds can be run in one go, and the results of as many from `row` on, whose words are in `values`.
+    bool runs() const { return runs_; }
+    void run(const RecordRounds& rounds, const Column& values, size_t row, RecordOutput& out) const;
     bool saw_all(const int64_t* record) const { return static_cast<uint64_t>(record[kSeen]) == all_; }
     void prepend(const int64_t* other, int64_t* record) const;
 
@@ -195,6 +200,7 @@ class Plan {
     size_t most_words_ = 0, result_words_ = 0;
     std::vector<bool> real_results_;  // by word
     bool timed_ = false, regroups_ = true, commutes_ = true, plain_ = true, counts_rows_ = false;
+    bool runs_ = true;
     bool named_ = false, nullable_ = false, structured_ = false;
     size_t arity_ = 1;  // of a value that is read by position
 };

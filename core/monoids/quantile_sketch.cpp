@@ -65,7 +65,12 @@ double Scale::value_of(uint32_t key) const {
     if (key == nan()) return std::nan("");
     if (!counted(key)) return key ? HUGE_VAL : -HUGE_VAL;
     uint32_t place = from_zero(key) - 1;
-    double size = std::ldexp(middles[place % per_octave], static_cast<int>(place / per_octave) - 1074);
+    int exponent = static_cast<int>(place / per_octave) - 1074;
+    double size = middles[place % per_octave];
+    if (exponent >= -1022)  // as ldexp, without its call
+        size = real(bits_of(size) + exponent * (int64_t{1} << 52));
+    else
+        size = std::ldexp(size, exponent);
     return key < zero() ? -size : size;
 }
 
@@ -191,13 +196,20 @@ void add_counters(State& state, const State& other) {
     for (uint32_t i = 0; i < State::kOthers; ++i) state.body()[i] += other.body()[i];
 }
 
-// Gives counters to more buckets.
+// Gives counters to more buckets: all that are there move up, those of positive buckets first, to make way.
 void widen(State& state, const Runs& runs) {
-    if (state.negative == runs.negative && state.positive == runs.positive) return;
-    const int64_t* words = reinterpret_cast<const int64_t*>(&state);
-    std::vector<int64_t> before(words, words + state.words());
-    clear_counters(state, runs);
-    add_counters(state, State::at(before.data()));
+    const Run negative = state.negative, positive = state.positive;
+    if (negative == runs.negative && positive == runs.positive) return;
+    uint32_t* counters = state.counters();
+    uint32_t low = negative.size ? negative.first - runs.negative.first : 0;
+    uint32_t high = runs.negative.size + (positive.size ? positive.first - runs.positive.first : 0);
+    std::memmove(counters + high, counters + negative.size, positive.size * sizeof *counters);
+    std::memmove(counters + low, counters, negative.size * sizeof *counters);
+    state.negative = runs.negative;
+    state.positive = runs.positive;
+    std::fill(counters, counters + low, 0);
+    std::fill(counters + low + negative.size, counters + high, 0);
+    std::fill(counters + high + positive.size, counters + (state.counter_count() + 1) / 2 * 2, 0);
 }
 
 void encode(const Scale& scale, State& state, Pairs pairs) {
@@ -228,6 +240,28 @@ bool add_list_to_counters(State& state, const State& list) {
     if (state.form != State::dense || list.form != State::list) return false;
     return add_list_to_run(state.positive, state.counters() + state.negative.size, list) ||
            add_list_to_run(state.negative, state.counters(), list);
+}
+
+// The other way round: the counters are copied, and the keys of the list counted there.
+bool add_counters_to_list(State& state, const State& other) {
+    constexpr int64_t kMost = 128;
+    if (state.form != State::list || other.form != State::dense || state.count > kMost) return false;
+    int64_t list[State::kHead + kMost / 2];
+    const int64_t* words = reinterpret_cast<const int64_t*>(&state);
+    std::copy(words, words + state.words(), list);
+    const State& keys = State::at(list);
+    const Run* runs[] = {&other.positive, &other.negative};
+    for (const Run* run : runs) {
+        uint32_t outside = 0;
+        for (int64_t i = 0; i < keys.count; ++i) outside += !run->has(keys.keys()[i]);
+        if (outside) continue;
+        state.form = State::dense;
+        state.negative = other.negative;
+        state.positive = other.positive;
+        std::copy(other.body(), other.body() + (other.words() - State::kHead), state.body());
+        return add_list_to_counters(state, keys);
+    }
+    return false;
 }
 
 // The counters of both, without going through pairs; false where there would be too many.
@@ -266,6 +300,12 @@ bool add_to_counter(const Scale& scale, State& state, uint32_t key) {
     return true;
 }
 
+bool add_to_list(const Scale& scale, State& state, uint32_t key) {
+    if (state.form != State::list || state.count >= scale.list) return false;
+    state.keys()[state.count] = key;
+    return true;
+}
+
 }  // namespace
 
 // --- changes ---------------------------------------------------------------------------------------
@@ -273,7 +313,7 @@ bool add_to_counter(const Scale& scale, State& state, uint32_t key) {
 void join(const Scale& scale, State& state, const State& other) {
     bool wide = static_cast<uint64_t>(state.count) + static_cast<uint64_t>(other.count) >= kWide;
     bool done = !wide && (add_to_list(scale, state, other) || add_list_to_counters(state, other) ||
-                          join_counters(scale, state, other));
+                          add_counters_to_list(state, other) || join_counters(scale, state, other));
     Pairs pairs;
     if (!done) pairs = merged(pairs_of(scale, state), pairs_of(scale, other));
     state.count += other.count;
@@ -284,7 +324,7 @@ void join(const Scale& scale, State& state, const State& other) {
 
 void add(const Scale& scale, State& state, double value) {
     uint32_t key = scale.key_of(value);
-    if (add_to_counter(scale, state, key)) {
+    if (add_to_list(scale, state, key) || add_to_counter(scale, state, key)) {
         int64_t word = sash::word_of(value);
         ++state.count;
         state.least = std::min(state.least, word);
@@ -380,7 +420,7 @@ Ranks::Ranks(const Scale& scale, const State& state) : scale_(scale), state_(sta
         sorted_.assign(state.keys(), state.keys() + state.count);
         std::sort(sorted_.begin(), sorted_.end());
     }
-    if (state.form == State::dense) negatives_ = total_of(state.counters(), state.negative.size);
+    if (state.form == State::dense && state.negative.size) negatives_ = total_of(state.counters(), state.negative.size);
 }
 
 uint32_t Ranks::key_at(uint64_t rank) {
@@ -412,16 +452,12 @@ uint32_t Ranks::key_in_counters(uint64_t rank) {
 
 // The bucket of a value that is neither zero nor infinite, by its rank among these.
 uint32_t Ranks::counted_at(uint64_t rank) {
-    constexpr uint32_t kBlock = 64;
     const uint32_t* counters = state_.counters();
-    uint32_t end = state_.counter_count(), middle = state_.negative.size;
+    uint32_t middle = state_.negative.size;
     if (rank < before_) before_ = at_ = 0;
-    for (; at_ + kBlock <= end; at_ += kBlock) {
-        uint64_t here = total_of(counters + at_, kBlock);
-        if (rank - before_ < here) break;
-        before_ += here;
-    }
-    for (; at_ + 1 < end && rank - before_ >= counters[at_]; ++at_) before_ += counters[at_];
+    uint64_t left = rank - before_;
+    if (left >= counters[at_]) at_ = static_cast<uint32_t>(counter_of(counters, at_, state_.counter_count(), left));
+    before_ = rank - left;
     return at_ < middle ? state_.negative.first + at_ : state_.positive.first + (at_ - middle);
 }
 

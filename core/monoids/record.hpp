@@ -200,6 +200,28 @@ struct RecordOf : Counted {
         if (uint64_t nulls = read_inputs(column, row, entry.row())) set_nulls(entry, nulls);
         return entry;
     }
+    // Writes rows to entries that own nothing, up to one with nulls, and returns how many.
+    size_t read_rows(const Column& column, size_t row, Entry* entries, size_t count) const {
+        for (size_t j = 0; j < column.input_count; ++j)
+            if (const uint8_t* nulls = column.inputs[j].nulls)
+                count = static_cast<size_t>(std::find_if(nulls + row, nulls + row + count, is_set) - (nulls + row));
+        if (plan_->width() > Entry::kInline) {
+            for (size_t i = 0; i < count; ++i) entries[i] = input_at(column, row + i);
+            return count;
+        }
+        for (uint32_t j = 0; j < plan_->width(); ++j) {
+            const int64_t* words = column.inputs[j].words + row;
+            for (size_t i = 0; i < count; ++i) entries[i].words[j] = words[i], entries[i].tag = 0;
+        }
+        for (size_t i = 0; plan_->width() == 0 && i < count; ++i) entries[i].tag = 0;
+        return count;
+    }
+    // Clears entries, of which few own anything.
+    static void clear_rows(Entry* entries, size_t count) {
+        uint64_t tags = 0;
+        for (size_t i = 0; i < count; ++i) tags |= entries[i].tag;
+        for (size_t i = 0; tags && i < count; ++i) clear(entries[i]);
+    }
     static Entry lift(Input input) { return input; }
     template <class Moment>
     Entry lift(Input input, const Moment& moment) const {
@@ -243,6 +265,14 @@ struct RecordOf : Counted {
         combines += count;
         plan_->join_into(words(agg), first.words(), others->words(), sizeof(Agg) / sizeof(int64_t), count);
     }
+    // agg = widest (x) one (x) two, whatever it was, with room for all of them from the start.
+    void join_to_widest(Agg& agg, const Agg& widest, const Agg& one, const Agg& two) {
+        combines += 2;
+        agg = widest;
+        int64_t* at = words(agg, rows_of(one) + rows_of(two));
+        for (const Agg* other : {&one, &two}) plan_->join(at, other->words(), 0, 1);
+        settle(agg);
+    }
     void prepend(const Agg& other, Agg& agg) {
         ++combines;
         plan_->prepend(other.words(), words(agg, rows_of(other)));
@@ -279,6 +309,21 @@ struct RecordOf : Counted {
         plan_->scan_back({entries->words, kStride},
                          {aggs->words(plan_->words()), sizeof(Agg) / sizeof(int64_t), count});
         return true;
+    }
+    // Whether many rounds can be run in one go, and whether they can between these records.
+    bool runs(const RecordOutput& out) const { return plan_->runs() && joins() && !timed() && out.takes_columns(); }
+    bool runs(const Agg& suffix, const Agg* middle, const Agg& total) const {
+        return plan_->saw_all(suffix.words()) && plan_->saw_all(total.words()) &&
+               (!middle || plan_->saw_all(middle->words()));
+    }
+    // Round i's result is that of suffixes[i], the middle if there is one, and the total after the rows up to i.
+    void run(const Agg* suffixes, size_t count, const Agg* middle, Agg& total, const Column& values, size_t row,
+             RecordOutput& out) {
+        combines += (middle ? 3 : 2) * count;
+        plan_->run({{suffixes->words(), sizeof(Agg) / sizeof(int64_t), count},
+                    middle ? middle->words() : nullptr,
+                    total.words(plan_->words())},
+                   values, row, out);
     }
     void append_aggs(Agg& agg, const Agg* aggs, size_t count) {
         if constexpr (is_inline) {
@@ -372,7 +417,10 @@ struct RecordOf : Counted {
     // With room for more rows.
     int64_t* words(Agg& agg, uint64_t more) const {
         if (is_inline || !plan_->trims()) return words(agg);
-        return agg.words(plan_->room(agg.some() ? rows_of(agg) + more : more));
+        // A little more than that, or every other row would need a new block.
+        constexpr uint64_t kStep = 16;
+        uint64_t rows = agg.some() ? rows_of(agg) + more : more;
+        return agg.words(plan_->room((rows + kStep - 1) / kStep * kStep));
     }
     static uint64_t rows_of(const Agg& agg) { return static_cast<uint64_t>(agg.words()[kRows]); }
     static uint64_t rows_of(const Entry& entry) {
@@ -411,6 +459,7 @@ struct RecordOf : Counted {
         return true;
     }
 
+    static bool is_set(uint8_t flag) { return flag != 0; }
     Entry blank() const {
         Entry entry;
         if (plan_->width() > Entry::kInline) entry.set(Box::make(plan_->width(), false));

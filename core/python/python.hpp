@@ -66,6 +66,20 @@ class Aside {
     PyObject *type_, *value_, *trace_;
 };
 
+// Pauses the collector of cycles while a loop makes objects that cannot be part of one: it would walk through all of them
+// again and again.
+class CollectorPause {
+   public:
+    explicit CollectorPause(bool pause) : paused_(pause && PyGC_Disable()) {}
+    ~CollectorPause() {
+        if (paused_) PyGC_Enable();
+    }
+    CollectorPause(const CollectorPause&) = delete;
+
+   private:
+    const bool paused_;
+};
+
 inline Ref none() { return Ref::borrow(Py_None); }
 
 // None or pandas.NA, without importing pandas.

@@ -18,7 +18,8 @@
 //                                                  compare no times, and the engine undoes what it must
 //   run(rows, row, stop, emit)                     where `runs`: some whole rounds of evict the oldest, insert, query,
 //                                                  possibly none; `row` is then the next one, or the one whose entry or
-//                                                  result failed; at a failed result its round stays done
+//                                                  result failed; at a failed result its round stays done; where
+//                                                  `runs_in_columns` instead, `emit` is a RecordOutput
 //   begin()  commit()  rollback()                  false, and Monoid::may_throw: changes that happen together or not at all
 //   visit(f)                                       every Ref that it owns, for the garbage collector
 //   copying                                        the same structure, including its shape
@@ -69,6 +70,10 @@ class Fold {
 
     explicit Fold(Monoid& monoid) : monoid_(monoid) {
         if constexpr (sizeof(Agg) <= 16) agg_ = Agg{};  // a wide one is not worth clearing
+    }
+    // The same in the memory of an aggregate that is not valid, where it has any.
+    Fold(Monoid& monoid, Agg& stale) : Fold(monoid) {
+        if constexpr (Monoid::in_place && !std::is_trivially_copyable_v<Agg>) agg_ = std::move(stale);
     }
     void append(const Agg& agg) {
         if (some_)

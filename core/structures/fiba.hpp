@@ -37,7 +37,7 @@ class Fiba {
     static constexpr bool any_order = true;
     static constexpr bool ranges = true;
     static constexpr bool updates_run_no_code = true;
-    static constexpr bool runs = Ends::runs;
+    static constexpr bool runs = Ends::runs, runs_in_columns = Ends::runs_in_columns;
 
     Fiba(Monoid monoid, const Options& options)
         : tree_(Nodes(options.leaf_capacity ? options.leaf_capacity : best_leaf_capacity(monoid),
@@ -75,7 +75,10 @@ class Fiba {
         if (!size() || right_leaf()->end == tree().nodes().room(right_leaf())) return;
         if (!less(right_leaf()->front(), rows.time(row))) return;
         if (height() > 0) tree().nodes().prefetch_entries(inner(spines().left(1))->children[1]);  // the next left leaf
-        ends().run(rows, row, stop, tree().spines().appends, std::forward<Emit>(emit));
+        if constexpr (runs_in_columns)
+            ends().run_in_columns(rows, row, stop, tree().spines().appends, emit);
+        else
+            ends().run(rows, row, stop, tree().spines().appends, std::forward<Emit>(emit));
     }
 
     bool insert(Time time, Given entry) {

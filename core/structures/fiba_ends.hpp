@@ -257,9 +257,7 @@ class Ends {
             agg = suffix_[left->begin];
             monoid_.append(agg, total_);
         } else {
-            agg = middle_;
-            monoid_.append(agg, suffix_[left->begin]);
-            monoid_.append(agg, total_);
+            monoid_.join_to_widest(agg, middle_, suffix_[left->begin], total_);
         }
     }
 
@@ -268,11 +266,16 @@ class Ends {
     // Whether many rounds can be run at once: nothing is shared, and nothing but a row or a result can fail.
     static constexpr bool runs = !Monoid::may_throw && !Monoid::is_record && std::is_trivially_copyable_v<Time> &&
                                  std::is_trivially_copyable_v<Entry> && std::is_trivially_copyable_v<Agg>;
+    // The same for records, whose results go to columns.
+    static constexpr bool runs_in_columns =
+        Monoid::is_record && std::is_same_v<Time, int64_t> && std::is_trivially_copyable_v<Agg>;
 
     // Rounds of evict, insert and query that stay within both fingers, up to a row that is not for the right finger or whose
     // time is present. `appends` counts the rows that were the newest. (fiba_rounds.hpp)
     template <class Rows, class Emit>
     void run(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Emit emit);
+    template <class Rows, class Output>
+    void run_in_columns(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Output& out);
 
     template <class Visit>
     void visit(Visit&& f) const {
@@ -466,7 +469,7 @@ class Ends {
         uint32_t height = spines_.height();
         if (!inner_valid_) {
             auto* root = static_cast<InnerNode*>(spines_.root());
-            Fold<Monoid> fold(monoid_);
+            Fold<Monoid> fold(monoid_, inner_);
             summaries_.fold_children(root, height, 1, root->count - 1, fold);
             inner_some_ = fold.some();
             if (inner_some_) inner_ = std::move(fold.get());
@@ -474,7 +477,7 @@ class Ends {
         }
         for (; left_.cum_from > 1; --left_.cum_from) repair_left(left_.cum_from - 1);
         for (; right_.cum_from > 1; --right_.cum_from) repair_right(right_.cum_from - 1);
-        Fold<Monoid> fold(monoid_);
+        Fold<Monoid> fold(monoid_, middle_);
         if (height > 1) fold.append(left_.cum[1]);
         if (inner_some_) fold.append(inner_);
         if (height > 1) fold.append(right_.cum[1]);
@@ -486,25 +489,35 @@ class Ends {
     SASH_RARE void repair_left(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.left(level));
         if (!(left_.own_valid >> level & 1)) repair_own(left_, node, level, 1, node->count);
-        Agg agg = left_.own[level];
-        if (level + 1 < spines_.height()) monoid_.append(agg, left_.cum[level + 1]);
-        left_.cum[level] = std::move(agg);
+        if (level + 1 < spines_.height())
+            cumulate(left_.cum[level], left_.own[level], left_.cum[level + 1]);
+        else
+            left_.cum[level] = left_.own[level];
     }
 
     SASH_RARE void repair_right(uint32_t level) {
         auto* node = static_cast<InnerNode*>(spines_.right(level));
         if (!(right_.own_valid >> level & 1)) repair_own(right_, node, level, 0, node->count - 1);
-        if (level + 1 < spines_.height()) {
-            Agg agg = right_.cum[level + 1];
-            monoid_.append(agg, right_.own[level]);
-            right_.cum[level] = std::move(agg);
-        } else {
+        if (level + 1 < spines_.height())
+            cumulate(right_.cum[level], right_.cum[level + 1], right_.own[level]);
+        else
             right_.cum[level] = right_.own[level];
+    }
+
+    // into = older (x) newer; a record in the memory that it has.
+    void cumulate(Agg& into, const Agg& older, const Agg& newer) {
+        if constexpr (Monoid::in_place) {
+            into = older;
+            monoid_.append(into, newer);
+        } else {
+            Agg agg = older;
+            monoid_.append(agg, newer);
+            into = std::move(agg);
         }
     }
 
     SASH_RARE void repair_own(Side& side, InnerNode* node, uint32_t level, uint32_t begin, uint32_t end) {
-        Fold<Monoid> fold(monoid_);
+        Fold<Monoid> fold(monoid_, side.own[level]);
         summaries_.fold_children(node, level, begin, end, fold);
         side.own[level] = std::move(fold.get());
         side.own_valid |= uint64_t{1} << level;

@@ -1,7 +1,8 @@
 // Many rounds of evict, insert and query within the finger leaves of `fiba`.
 //
 // From round to round only the prefix changes and each query reads another suffix, so what they share stays in
-// registers: an append costs a store and a few joins, a late row within the right finger a shift more.
+// registers: an append costs a store and a few joins, a late row within the right finger a shift more. Records are too
+// large for that: each of their aggregates goes through the rounds by itself.
 #pragma once
 
 #include "structures/fiba_ends.hpp"
@@ -163,6 +164,38 @@ bool Ends<Time, Monoid>::late_rounds(RunOfRounds& run, const Rows& rows, AtWork<
         run.shown = run.done;
     }
     return true;
+}
+
+// Rounds of records whose rows are newer than all others. First all rows are stored, and then each aggregate goes through
+// all rounds, with its state in registers.
+template <class Time, class Monoid>
+template <class Rows, class Output>
+void Ends<Time, Monoid>::run_in_columns(const Rows& rows, size_t& row, size_t stop, uint32_t& appends, Output& out) {
+    LeafNode *left = left_leaf(), *right = right_leaf();
+    if (left->count() < 2) return;
+    repair(left, right);
+    if (left->begin + 1 >= suffix_to_ || prefix_from_ == prefix_to_) return;
+    size_t most = std::min<size_t>(std::min(capacity_ - right->end, suffix_to_ - left->begin - 1), stop - row);
+    const Agg* suffixes = suffix_.data() + left->begin + 1;
+    const Agg* middle = spines_.height() > 0 && middle_some_ ? &middle_ : nullptr;
+    // An older suffix has seen all that a newer one has.
+    if (!monoid_.runs(suffixes[most - 1], middle, total_)) return;
+
+    size_t done = 0;
+    Time *const times = right->times() + right->end, newest = times[-1];
+    for (; done < most; ++done) {
+        Time time = rows.time(row + done);
+        if (!less(newest, time)) break;
+        times[done] = newest = time;
+    }
+    done = monoid_.read_rows(rows.values(), row, right->entries + right->end, done);
+    monoid_.run(suffixes, done, middle, total_, rows.values(), row, out);
+    monoid_.clear_rows(left->entries + left->begin, done);
+    left->begin += static_cast<uint32_t>(done);
+    right->end += static_cast<uint32_t>(done);
+    prefix_to_ = right->end;
+    appends += static_cast<uint32_t>(done);
+    row += done;
 }
 
 }  // namespace sash::fiba

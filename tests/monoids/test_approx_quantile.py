@@ -122,6 +122,21 @@ def test_buckets_at_their_bounds() -> None:
 # --- values that are no ordinary numbers ----------------------------------------------------------
 
 
+@pytest.mark.parametrize("draw", [*DRAWS, "tiny"])
+@pytest.mark.parametrize("size", [65, 129, 257, 1025, 8193])  # shares of one less are exact
+def test_every_rank_is_in_the_bucket_of_its_value(draw: str, size: int) -> None:
+    """In whatever order shares are asked for, also at the ends of the blocks of counters that a search skips."""
+    rng, scale = np.random.default_rng(size), scale_of(0.01)
+    values = 10.0 ** rng.uniform(-323, -307, size) if draw == "tiny" else DRAWS[draw](rng, size)
+    ranks = rng.choice(size, 100)
+    found = window_of(approx_quantile(q=(ranks / (size - 1)).tolist()), values).query()
+    least, greatest = float(values.min()), float(values.max())
+    inside = [scale.value_of(scale.key_of(float(value))) for value in np.sort(values)[ranks]]
+    expected = [min(max(value, least), greatest) for value in inside]
+    for i, rank in enumerate(ranks):
+        assert found[i] == (least if rank == 0 else greatest if rank == size - 1 else expected[i]), rank
+
+
 def test_the_ends_are_exact() -> None:
     values = np.random.default_rng(1).normal(size=5000)
     assert window_of(approx_quantile(q=[0, 1]), values).query() == [values.min(), values.max()]
@@ -261,6 +276,22 @@ def test_changed_bytes_are_refused_or_sound() -> None:
         for cut in range(0, len(entries), 7):
             with pytest.raises(CorruptStateError):
                 Window(window.monoid)._unpack(kinds, times, entries[:cut], rows, wide)  # type: ignore[attr-defined]
+
+
+def test_a_record_of_fewer_rows_than_values_is_refused() -> None:
+    """Its room would follow from its rows, and its values would not fit."""
+    rows_at = 1 + 8 + 4 + 8  # behind a flag, nulls, the words in use, and which parts have seen a value
+    for count in (6, 100, 400):
+        window = Window(approx_quantile(q=[0.5, 0.9]))
+        for value in range(1, count + 1):
+            window.insert(1, float(value))
+        kinds, times, entries, rows, wide = entries_of(window)
+        assert packing.unpack_from("<q", entries, rows_at) == (count,)
+        for fewer in (1, count - 1):
+            changed = bytearray(entries)
+            packing.pack_into("<q", changed, rows_at, fewer)
+            with pytest.raises(CorruptStateError):
+                Window(window.monoid)._unpack(kinds, times, bytes(changed), rows, wide)  # type: ignore[attr-defined]
 
 
 def test_more_values_than_counters_can_count() -> None:

@@ -95,7 +95,4 @@ def columns_of(monoid: Monoid, results: list[Any]) -> Any:
 
 
 def _object_column(values: list[Any]) -> NDArray[Any]:
-    column = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):  # one by one, because NumPy would turn a list of lists into a table
-        column[i] = value
-    return column
+    return np.fromiter(values, dtype=object, count=len(values))  # np.array would turn a list of lists into a table
