@@ -12,28 +12,6 @@ void put_number(std::string& bytes, const T& value) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Takes values off the front, as long as there are any.
-class Reader {
-   public:
-    explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-    bool take(void* into, size_t size) {
-        if (bytes_.size() < size) return false;
-        if (size) std::memcpy(into, bytes_.data(), size);
-        bytes_.remove_prefix(size);
-        return true;
-    }
-    bool take(std::string& text) {
-        uint32_t size;
-        if (!take(&size, sizeof size) || left() < size) return false;
-        text.resize(size);
-        return take(text.data(), size);
-    }
-    size_t left() const { return bytes_.size(); }
-
-   private:
-    std::string_view bytes_;
-};
-
 void put_text(std::string& bytes, const std::string& text) {
     put_number(bytes, static_cast<uint32_t>(text.size()));
     bytes += text;
@@ -96,6 +74,28 @@ class Keyed::Loading {
     }
 
    private:
+    // Takes values off the front, as long as there are any.
+    class Reader {
+       public:
+        explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+        bool take(void* into, size_t size) {
+            if (bytes_.size() < size) return false;
+            if (size) std::memcpy(into, bytes_.data(), size);
+            bytes_.remove_prefix(size);
+            return true;
+        }
+        bool take(std::string& text) {
+            uint32_t size;
+            if (!take(&size, sizeof size) || left() < size) return false;
+            text.resize(size);
+            return take(text.data(), size);
+        }
+        size_t left() const { return bytes_.size(); }
+
+       private:
+        std::string_view bytes_;
+    };
+
     bool names() {
         uint64_t count;
         if (!reader_.take(&count, sizeof count)) return false;
