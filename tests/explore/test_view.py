@@ -244,7 +244,7 @@ def test_what_the_table_says(explorer: Explorer) -> None:
     distances = [0, *(2**k for k in range(10))]
     last = max(d for d, a, b in zip(distances, fingers, classic, strict=True) if a < b)
     said = explorer.page.inner_text("#distances-chart")
-    assert f"paper looks at fewer nodes than classic up to d = {last}." in said
+    assert f"paper looks at fewer nodes than classic up to d = {last}:" in said
     assert "nodes at every d" in said and "each doubling of d adds about" in said
     explorer.choose("rival", "")
     explorer.choose("structure", "two_stacks")

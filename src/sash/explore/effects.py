@@ -13,8 +13,8 @@ class Effects:
 
     `looked` are nodes with a time that was compared, `changed` those whose keys or children changed, `created` new
     ones, `fresh` aggregates that were computed, `read` aggregates and `taken` entries that a query combined; the nodes
-    that have those are `asked`. `seen` counts the nodes that were looked at, `altered` those that changed, are new, were
-    removed or have a fresh aggregate, and `touched` all of them.
+    that have those are `asked`. `seen` counts the nodes that were looked at, `altered` those that were changed, created
+    or removed or have a fresh aggregate, and `touched` all of them.
     """
 
     combines: int = 0

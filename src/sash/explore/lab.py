@@ -174,6 +174,8 @@ class Lab:
         marked = [*update.looked, *update.changed, *update.created]
         if query and operation["op"] in ("query", "range"):
             marked = [*query.looked, *query.asked, *query.changed]
+        if operation["op"] == "fill":  # which touches nearly all
+            marked = []
         return {
             "operation": operation,
             "title": title_of(operation),

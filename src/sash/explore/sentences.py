@@ -20,7 +20,7 @@ def title_of(operation: Operation) -> str:
         oldest = "nothing" if operation["evict"] is None else written(operation["evict"])
         return f"slide: evict {oldest}, insert {written(operation['value'])} at {written(operation['time'])}"
     if name == "fill":
-        return f"insert {operation['count']} entries, {operation['order']}"
+        return f"insert {operation['count']:,} entries, {operation['order']}"
     if name == "range":
         return f"query from {written(operation['start'])} to {written(operation['stop'])}"
     if name in ("evict", "evict_until"):

@@ -104,7 +104,7 @@ const Costs = (() => {
     const [winner, loser] = first.looked[0] < second.looked[0] ? [first, second] : [second, first];
     const ahead = winner.looked.findIndex((count, i) => !(count < loser.looked[i]));
     if (ahead < 0) return `${winner.name} looks at fewer nodes than ${loser.name} at every d.`;
-    return `${winner.name} looks at fewer nodes than ${loser.name} up to d = ${winner.rungs[ahead - 1].distance}. Most late entries are that near to the end.`;
+    return `${winner.name} looks at fewer nodes than ${loser.name} up to d = ${winner.rungs[ahead - 1].distance.toLocaleString("en")}: in order, and late by little. The larger the window, the larger is this d.`;
   }
 
   return {history, distances};

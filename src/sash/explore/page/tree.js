@@ -151,7 +151,7 @@ const Draw = (() => {
       group.append(element("text", {class: "order-number", x: -box.width / 2, y: 3.8}, order));
     }
     if (node.level === 0 && (node.spine === "left" || node.spine === "right"))
-      group.append(element("text", {class: "finger-name", x: 0, y: -6}, node.spine + " finger"));
+      group.append(element("text", {class: "finger-name", x: 0, y: -12}, node.spine + " finger"));
     return group;
   }
 
