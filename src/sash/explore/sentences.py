@@ -30,7 +30,7 @@ def title_of(operation: Operation) -> str:
 
 def sentences_of(facts: dict[str, Any], update: Effects, query: Effects | None) -> list[str]:
     """Return sentences about an operation: where it was, and what numbers alone do not say about it."""
-    said = [_place(facts), *_rebalancing(facts, update), _combined(facts, update)]
+    said = [_place(facts), *_rebalancing(facts, update), _combined(facts, update, query)]
     if query is not None:
         said.append(_query(facts, query))
     return [sentence for sentence in said if sentence]
@@ -71,11 +71,13 @@ def _rebalancing(facts: dict[str, Any], update: Effects) -> list[str]:
     return said
 
 
-def _combined(facts: dict[str, Any], update: Effects) -> str:
+def _combined(facts: dict[str, Any], update: Effects, query: Effects | None) -> str:
     if facts["op"] == "fill":
         return f"On average {update.combines / facts['count']:.1f} combines for each entry."
     is_stale = facts["structure"] == "fiba" and facts["op"] not in ("query", "range") and not update.combines
-    return "Aggregates are repaired by the next query." if is_stale else ""
+    if not is_stale:
+        return ""
+    return "The next query repairs aggregates." if query is None else "The query after it repaired aggregates."
 
 
 def _query(facts: dict[str, Any], query: Effects) -> str:

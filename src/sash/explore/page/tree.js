@@ -33,7 +33,9 @@ const Draw = (() => {
 
   // Of a subtree that is not drawn, and that nothing happened to, only a triangle is left.
   const isPlain = (node, marks) =>
-    node.folded && !node.spine && ![marks.changed, marks.created, marks.asked].some((marked) => marked.has(node.id)) && !marks.order.has(node.id)
+    node.folded && !node.spine && (marks.isFill || isUntouched(node, marks));
+  const isUntouched = (node, marks) =>
+    ![marks.changed, marks.created, marks.asked].some((marked) => marked.has(node.id)) && !marks.order.has(node.id)
       && !node.aggregates.some((one) => marks.fresh.has(one.name) || marks.read.has(one.name)) && !node.keys.some((time) => marks.taken.has(time));
 
   function boxOf(node, children, marks) {
@@ -113,14 +115,19 @@ const Draw = (() => {
 
   function marksOf(report) {
     const owner = (name) => Number(String(name).split(":")[0]);
-    const update = report.update, query = report.query || {looked: [], changed: [], fresh: [], read: [], taken: [], asked: []};
+    const query = report.query || {looked: [], changed: [], fresh: [], read: [], taken: [], asked: []};
     const isQuestion = report.operation && ["range", "query"].includes(report.operation.op);
+    const isFill = report.operation !== null && report.operation.op === "fill";
+    // Of a fill that does not fit the picture only some of the nodes are reported, and outlines would tell them apart.
+    const isCut = isFill && report.picture.kind === "tree" && report.picture.nodes.some((node) => node.folded);
+    const update = isCut ? {...report.update, looked: [], changed: [], created: [], fresh: []} : report.update;
     const changed = new Set([...update.changed, ...update.fresh.map(owner), ...(isQuestion ? [...query.changed, ...query.fresh.map(owner)] : [])]);
     return {
+      isFill,
       changed,
       created: new Set(update.created),
       asked: new Set(isQuestion ? [...query.looked, ...query.asked] : []),
-      order: new Map(report.operation && report.operation.op === "fill" ? [] : update.looked.map((node, i) => [node, i + 1])),
+      order: new Map(isFill ? [] : update.looked.map((node, i) => [node, i + 1])),
       fresh: new Set([...update.fresh, ...query.fresh]),
       read: new Set(query.read),
       taken: new Set(query.taken),
