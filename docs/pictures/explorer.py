@@ -12,14 +12,28 @@ from playwright.sync_api import sync_playwright
 from sash.explore.server import Server
 
 HERE = Path(__file__).parent
-# Steps of the first story in the picture sequence of the README, and how long each is shown.
-SEQUENCE = {2: 1200, 4: 1400, 5: 1600, 6: 2400, 7: 2200, 8: 2200, 9: 2200, 10: 2600, 11: 2800, 12: 2000, 13: 2400}
+# Steps of the first story in the picture sequence of the README, and how long each is shown. The last one has a table.
+SEQUENCE = {
+    2: 1200,
+    4: 1400,
+    5: 1600,
+    6: 2400,
+    7: 2400,
+    8: 2200,
+    9: 2200,
+    10: 3200,
+    11: 3000,
+    16: 2400,
+    17: 2800,
+    18: 4000,
+}
 
-# In the sequence only the caption, the window and its tree are shown.
+# In the sequence only the caption, the window and its tree are shown, and the table.
 WITHOUT_FRAME = """() => {
-  const rest = "header, aside, #player h2, #story-intro, .player-row, .zoom";
+  const rest = "header, aside section:not(.first), #story-intro, #story-end, .zoom";
   for (const one of document.querySelectorAll(rest)) one.hidden = true;
-  document.querySelector("main").style.gridTemplateColumns = "1fr";
+  const table = document.querySelector("#distances-panel.first");
+  if (!table) document.querySelector("main").style.gridTemplateColumns = "1fr";
   window.dispatchEvent(new Event("resize"));
 }"""
 
@@ -44,8 +58,8 @@ def race(page: Any, url: str) -> None:
     page.wait_for_selector(".stage .numbers")
     page.select_option("#monoid", "sum")
     page.evaluate("explorer.state.busy")
-    page.fill("#fill-count", "1000")
-    for name in ("fill", "insert-next", "insert-next", "slide", "insert-late", "slide", "distances"):
+    page.fill("#fill-count", "10000")
+    for name in ("fill", "insert-late", "distances"):
         page.click(f"#{name}")
         page.evaluate("explorer.state.busy")
     page.mouse.move(2, 2)
@@ -74,7 +88,7 @@ def main() -> None:
     with Server() as server, sync_playwright() as playwright:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for draw, wide, high in ((late, 1240, 760), (race, 1400, 900), (sequence, 980, 700)):
+        for draw, wide, high in ((late, 1240, 760), (race, 1400, 900), (sequence, 1080, 660)):
             page = chromium.new_page(viewport={"width": wide, "height": high}, reduced_motion="reduce")
             draw(page, server.url)
         chromium.close()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from sash.explore.server import Server
+from support.explorer import Explorer
 
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 
@@ -58,6 +59,14 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     yield opened
     context.close()
     assert errors == []
+
+
+@pytest.fixture
+def explorer(open_page: Callable[..., Any], url: str) -> Explorer:
+    """The page with an empty window of the paper's tree."""
+    made = Explorer(open_page(f"{url}?story=none"))
+    made.settle()
+    return made
 
 
 def strange_request(asked: str, address: str) -> list[str]:

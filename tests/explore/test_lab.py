@@ -184,7 +184,7 @@ def test_touched_nodes_follow_the_distance(options: dict[str, int]) -> None:
         for rung in rungs[1:]:
             assert rung["looked"] <= 3 + 3 * rung["distance"].bit_length() / (options["min_arity"] - 1).bit_length()
         assert {rung["looked"] for rung in flat} <= {classic.shape.height, classic.shape.height - 1}
-    assert [rung["distance"] for rung in rungs] == [0, *(2**k for k in range(12))]
+    assert [rung["distance"] for rung in rungs] == [0, *(2**k for k in range(11))]
 
 
 def test_trials_change_nothing() -> None:
@@ -196,7 +196,7 @@ def test_trials_change_nothing() -> None:
     assert lab.times() == list(range(1, 101))
 
 
-COUNTS = ("combines", "compares", "splits", "merges", "moves", "grew", "touched", "gone")
+COUNTS = ("combines", "compares", "splits", "merges", "moves", "grew", "seen", "altered", "touched", "gone")
 
 
 @pytest.mark.parametrize("name", ["paper", "classic", "fiba", "reactive"])
@@ -362,9 +362,55 @@ def test_bad_settings(arguments: tuple[Any, ...], sentence: str) -> None:
         Lab(*arguments)
 
 
-def test_an_empty_window_has_nothing_to_evict() -> None:
-    """Evicting from an empty window says so; sliding it inserts."""
+def test_later_than_all_is_said() -> None:
+    """An entry that would be late by more than there are goes in front of all, which a sentence says."""
     lab = Lab("paper", "text")
+    lab.apply({"op": "fill", "count": 25})
+    report = lab.apply({"op": "insert", "late": 100})
+    assert report["said"][0].startswith("Only 25 entries are in the window")
+    assert report["answer"]["value"][1:3] == "ab" and lab.undo()["totals"]["entries"] == 25
+    assert lab.redo()["said"] == report["said"]
+
+
+@STRUCTURE
+def test_another_window_takes_the_entries_over(name: str) -> None:
+    """A window with the entries of another one has its result, no costs so far, and nothing to undo."""
+    first = Lab("paper", "text")
+    first.apply({"op": "fill", "count": 300, "order": "shuffled"})
+    first.apply({"op": "insert", "time": 5, "value": "again"})
+    other = Lab(name, "text")
+    other.take_over(first)
+    assert other.report["answer"] == {**first.report["answer"], "first": 1, "last": 300}
+    assert other.report["totals"]["combines"] == other.report["steps"] == 0 and other.times() == first.times()
+    other.check()
+    report = other.apply({"op": "insert"})
+    assert report["totals"]["entries"] == 301
+    assert other.undo()["totals"]["entries"] == 300
+    numbers = Lab(name, "sum")
+    numbers.take_over(first)
+    assert numbers.report["answer"]["value"] == sum((i * 7 + 3) % 9 + 1 for i in range(300))
+
+
+def test_a_query_counts_the_nodes_that_it_reads() -> None:
+    """A query of the paper's tree touches the fingers and the root; one of `fiba` counts what it repairs as well."""
+    lab = Lab("paper", "text")
+    lab.apply({"op": "fill", "count": 40})
+    assert lab.apply({"op": "query"})["query"]["touched"] == 3
+    assert lab.apply({"op": "range", "start": 3, "stop": 30})["query"]["touched"] > 3
+    fiba = Lab("fiba", "text")
+    fiba.apply({"op": "fill", "count": 60})
+    fiba.apply({"op": "insert", "late": 9, "lazy": True})
+    query = fiba.apply({"op": "query"})["query"]
+    assert query["altered"] > 1 and query["touched"] > query["altered"]
+    again = fiba.apply({"op": "query"})["query"]
+    assert again["altered"] == 0 and again["touched"] == 3
+
+
+def test_an_empty_window_has_nothing_to_evict() -> None:
+    """Evicting from an empty window says so, and so does measuring; sliding it inserts."""
+    lab = Lab("paper", "text")
+    with pytest.raises(SashError, match="nothing to measure"):
+        lab.distances()
     with pytest.raises(SashError, match="The window is empty"):
         lab.apply({"op": "evict"})
     report = lab.apply({"op": "slide"})

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_what_the_first_story_says_is_so() -> None:
     """One node in order, the fingers for the oldest, a few more by distance, three aggregates for a query."""
     steps = steps_of("first-steps")
     assert step_with(steps, "The fourth")[0]["update"]["splits"] == 1
-    for caption in ("In order:", "Late by one"):
+    for caption in ("In order: the", "Late by one"):
         (report,) = step_with(steps, caption)
         assert report["update"]["touched"] == 1 and report["update"]["splits"] == 0
     assert step_with(steps, "In order again")[0]["update"]["splits"] == 1
@@ -76,7 +77,36 @@ def test_what_the_first_story_says_is_so() -> None:
     (oldest,) = step_with(steps, "Evicting the oldest")
     assert len(oldest["update"]["looked"]) == 2
     (query,) = step_with(steps, "A query of the whole")
-    assert len(query["query"]["read"]) == 3
+    assert len(query["query"]["read"]) == query["query"]["touched"] == 3
+    (filled,) = step_with(steps, "Twenty-one more")
+    assert filled["operation"]["count"] == 21 and filled["totals"]["entries"] == 25
+
+
+def test_the_way_of_the_search_is_as_the_first_story_says() -> None:
+    """Late by four: the right finger, the left one, a node of the right spine, the leaf; one does not change."""
+    (report,) = step_with(steps_of("first-steps"), "Late by four")
+    nodes = {node["id"]: node for node in report["picture"]["nodes"]}
+    way = [(nodes[name]["spine"], nodes[name]["level"]) for name in report["update"]["looked"]]
+    assert way == [("right", 0), ("left", 0), ("right", 1), (None, 0)]
+    assert (report["update"]["seen"], report["update"]["altered"]) == (4, 3)
+
+
+def test_what_the_first_story_says_of_a_large_window_is_so() -> None:
+    """One node in order among 10,000 entries; late by a hundred stays below the root; the table grows like log d."""
+    steps = steps_of("first-steps")
+    (small,), (appended,), (late,) = (
+        step_with(steps, start) for start in ("A query of a r", "In order: one", "Late by a h")
+    )
+    assert appended["update"]["touched"] == 1
+    assert appended["totals"]["height"] == 3 * small["totals"]["height"]
+    assert appended["totals"]["entries"] > 10_000 and late["distance"] == 100
+    root = next(node["id"] for node in late["picture"]["nodes"] if node["parent"] is None)
+    assert root not in late["update"]["looked"]
+    less, more = ([rung["looked"] for rung in one["rungs"]] for one in steps[-1]["measured"])
+    assert less[0] == more[0] == 1
+    assert all(abs(a - b) <= 1 for a, b in zip(less, more, strict=False))
+    assert all(0 <= after - before <= 3 for before, after in pairwise(more))
+    assert [rung["distance"] for rung in steps[-1]["measured"][1]["rungs"]][-1] == 4096
 
 
 def test_what_the_race_says_is_so() -> None:
@@ -92,6 +122,8 @@ def test_what_the_race_says_is_so() -> None:
         assert fingers < classic, caption
     for caption, distance in (("Late by three", 3), ("Late by twelve", 12), ("Late by fifty", 50)):
         assert [report["distance"] for report in step_with(steps, caption)] == [distance] * 2
+    fingers, classic = ([rung["looked"] for rung in one["rungs"]] for one in steps[-1]["measured"])
+    assert len(set(classic)) == 1 and fingers[0] < classic[0] < fingers[-1]
     near, far = combines("Late by twelve"), combines("Late by fifty")
     assert abs(near[0] - near[1]) <= 4
     assert far[0] > far[1]

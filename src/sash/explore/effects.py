@@ -12,8 +12,9 @@ class Effects:
     """Counts of one operation, and which nodes and aggregates they are about.
 
     `looked` are nodes with a time that was compared, `changed` those whose keys or children changed, `created` new
-    ones, `fresh` aggregates that were computed, `read` aggregates and `taken` entries that a query combined. `touched`
-    counts the nodes that were looked at, changed, created or have a fresh aggregate.
+    ones, `fresh` aggregates that were computed, `read` aggregates and `taken` entries that a query combined; the nodes
+    that have those are `asked`. `seen` counts the nodes that were looked at, `altered` those that were changed, created
+    or removed or have a fresh aggregate, and `touched` all of them.
     """
 
     combines: int = 0
@@ -22,6 +23,8 @@ class Effects:
     merges: int = 0
     moves: int = 0
     grew: int = 0
+    seen: int = 0
+    altered: int = 0
     touched: int = 0
     looked: list[int] = field(default_factory=list)
     changed: list[int] = field(default_factory=list)
@@ -30,6 +33,7 @@ class Effects:
     fresh: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     taken: list[Number] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Return the effects as plain data, with lists that are cut after what a page can show."""
@@ -48,8 +52,12 @@ def effects_of(before: Shape, after: Shape, log: Log, since: int, own: set[Numbe
     found.fresh += [f"e{i}" for i, state in enumerate(after.aggregates) if state is not None and state.serial > since]
     owners = {stored.name: node.id for node in after.nodes.values() for stored in node.stored}
     fresh = {owners[name] for name in found.fresh if name in owners}
-    found.touched = len({*found.looked, *found.changed, *found.created, *fresh}) + found.gone + unread
     _read(after, log, found)
+    taken = [node.id for node in after.nodes.values() if node.states and not set(found.taken).isdisjoint(node.keys)]
+    found.asked = list(dict.fromkeys([*(owners[name] for name in found.read if name in owners), *taken]))
+    altered = {*found.changed, *found.created, *fresh}
+    found.seen, found.altered = len(found.looked) + unread, len(altered) + found.gone
+    found.touched = len({*found.looked, *found.asked, *altered}) + found.gone + unread
     return found
 
 

@@ -7,13 +7,13 @@ and the same counters.
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from sash.errors import OutOfOrderError, UnsupportedError
+from sash.errors import ArgumentError, OutOfOrderError, UnsupportedError
 from sash.explore.distances import distances_of, trial
 from sash.explore.effects import Effects, coins_gained, effects_of
 from sash.explore.options import checked_options, checked_structure
 from sash.explore.performing import distance_of, inserts_of, perform
 from sash.explore.picture import MOST_ENTRIES, entries_of, picture_of, written
-from sash.explore.planning import Operation, planned
+from sash.explore.planning import Operation, planned, value_for
 from sash.explore.sentences import sentences_of, title_of
 from sash.explore.shape import Shape, shape_of
 from sash.explore.traced import Log, Moment, Number, State, monoid_named, result_of, traced
@@ -95,11 +95,25 @@ class Lab:
     def forget(self) -> None:
         """Make the current window the start of the history: nothing before it can be undone."""
         self._operations, self._costs, self._kept, self._at, self._weight = [], [], {}, 0, 0
+        with self.log.paused():
+            self._window.query()  # so that nothing is left to repair for an operation that did not make it stale
         self._copies = {0: self._copied()}
         self._read()
-        self._total = self._window.combines
+        self._total = 0
         self._after = [(self._coins, self._total)]
         self.report = self._started()
+
+    def take_over(self, other: "Lab") -> None:
+        """Insert the entries of another window, oldest first, as the start of the history."""
+        with other.log.paused():
+            entries = [(moment.time, result_of(other.monoid, state)) for moment, state in other._window.items()]
+        is_alike = (self.monoid_name == "text") == (other.monoid_name == "text")
+        with self.log.paused():
+            for place, (time, value) in enumerate(entries):
+                kept = value if is_alike else value_for(place, self.monoid_name)
+                self._window.insert(Moment(time, self.log), (time, kept))
+        self._inserted = len(entries)
+        self.forget()
 
     def look(self, unfolded: tuple[int, ...]) -> Report:
         """Return the last report, drawn with these nodes unfolded."""
@@ -125,6 +139,8 @@ class Lab:
         with self.log.paused():
             owners = self._seen().owners()
         times = self.times()
+        if not times:
+            raise ArgumentError("The window is empty: there is nothing to measure.", argument="lab")
         return [
             trial(self._window, self.log, late, times, owners, self.monoid_name) for late in distances_of(len(times))
         ]
@@ -138,7 +154,8 @@ class Lab:
 
     def _run(self, operation: Operation, unfolded: tuple[int, ...] = ()) -> Report:
         times = self.times()
-        facts: dict[str, Any] = {"op": operation["op"], "structure": self.structure, "first": not times}
+        facts: dict[str, Any] = {"op": operation["op"], "structure": self.structure, "before": len(times)}
+        facts["wanted"] = operation.get("wanted")
         facts |= {"count": inserts_of(operation), **distance_of(operation, times)}
         around = self._around(operation, unfolded)
         around = self._widened(around, self._seen(around))
@@ -151,10 +168,14 @@ class Lab:
         self.shape = self._seen(around)
         update = effects_of(before, self.shape, self.log, serial, _own_times(operation))
         update.moves = max(0, self._window.spent - spent - update.splits - update.merges) if self._has_coins else 0
-        query, answer = self._answer(operation, serial, around)
+        query, answer = self._answer(operation, around)
         self._coins += coins_gained(before, self.shape)
         self._total += update.combines + (query.combines if query else 0)
         marked = [*update.looked, *update.changed, *update.created]
+        if query and operation["op"] in ("query", "range"):
+            marked = [*query.looked, *query.asked, *query.changed]
+        if operation["op"] == "fill":  # which touches nearly all
+            marked = []
         return {
             "operation": operation,
             "title": title_of(operation),
@@ -212,13 +233,11 @@ class Lab:
         if operation["op"] in ("fill", "evict_until"):
             self._times = []
 
-    def _answer(
-        self, operation: Operation, serial: int, around: list[Moment] | None
-    ) -> tuple[Effects | None, dict[str, Any]]:
+    def _answer(self, operation: Operation, around: list[Moment] | None) -> tuple[Effects | None, dict[str, Any]]:
         """Run the query that follows every operation, or the one that the operation is."""
         if operation.get("lazy"):
             return None, {"text": None, "value": None}
-        before = self.shape
+        before, serial = self.shape, self.log.serial
         self.log.clear()
         state = self._ask(operation)
         log = Log(self.log.compares[:], self.log.combines[:], self.log.lowered[:])
@@ -360,4 +379,5 @@ def _cost(operation: Operation, report: Report) -> dict[str, Any]:
         "update": report["update"]["combines"],
         "query": query["combines"] if query else 0,
         "touched": report["update"]["touched"],
+        "query_touched": query["touched"] if query else 0,
     }

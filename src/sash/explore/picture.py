@@ -7,6 +7,7 @@ from sash.explore.shape import Node, Shape, Stored
 from sash.explore.traced import Number
 
 MOST_NODES = 60
+_ALL_DRAWN = 64  # entries up to which all of a tree is drawn
 MOST_ELEMENTS = 72
 MOST_ENTRIES = 1500
 _BINS = 300
@@ -34,7 +35,7 @@ def picture_of(shape: Shape, text: Text, marked: Iterable[int], unfolded: Iterab
 def _open(shape: Shape, marked: list[int], unfolded: set[int]) -> set[int]:
     """Return the nodes whose children are drawn: of a small tree all, otherwise spines and marked ones."""
     readable = {node.id for node in shape.nodes.values() if node.children and not node.folded}
-    if shape.size <= MOST_NODES:
+    if shape.size <= MOST_NODES and shape.root and shape.root.entries <= _ALL_DRAWN:
         return readable
     drawn = 1
     chosen: set[int] = set()

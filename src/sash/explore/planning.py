@@ -27,11 +27,13 @@ def planned(request: Any, times: list[Number], inserted: int, monoid: str) -> Op
 
 def _insert(request: Operation, times: list[Number], inserted: int, monoid: str) -> Operation:
     _require_room(len(times) + 1)
-    if request.get("late") is not None:
-        time = late_time(times, _count(request, "late", 0, MOST_ENTRIES))
-    else:
+    value = _value(request.get("value"), inserted, monoid)
+    if request.get("late") is None:
         time = checked_time(request["time"]) if request.get("time") is not None else next_time(times)
-    return {"time": time, "value": _value(request.get("value"), inserted, monoid)}
+        return {"time": time, "value": value}
+    late = _count(request, "late", 0, MOST_ENTRIES)
+    wanted = {"wanted": late} if late > len(times) > 0 else {}  # which is said
+    return {"time": late_time(times, late), "value": value, **wanted}
 
 
 def _evict(request: Operation, times: list[Number], inserted: int, monoid: str) -> Operation:

@@ -1,5 +1,6 @@
 """Stories, played on real windows: each step with the reports of its windows."""
 
+from functools import cache
 from typing import Any
 
 from sash.errors import ArgumentError, shown
@@ -17,16 +18,18 @@ def story_named(key: Any) -> Story:
 def described(story: Story) -> dict[str, Any]:
     """Return what the list of stories says about one."""
     sides = [{"structure": s.structure, "options": s.options, "monoid": s.monoid} for s in story.sides]
-    return {"key": story.key, "title": story.title, "intro": story.intro, "sides": sides, "length": len(story.steps)}
+    about = {"key": story.key, "title": story.title, "intro": story.intro, "coins": story.coins}
+    return {**about, "sides": sides, "length": len(story.steps)}
 
 
+@cache  # because it is the same each time, and the large windows take a while
 def played(story: Story) -> dict[str, Any]:
-    """Return a story with the report of each window after each step."""
+    """Return a story with the report of each window after each step, and what was measured for it."""
     labs = [_lab(side) for side in story.sides]
     steps = []
     for step in story.steps:
         labs, reports = _stepped(story, labs, step)
-        steps.append({"caption": step.caption, "reports": reports})
+        steps.append({"caption": step.caption, "reports": reports, "measured": _measured(story, step)})
     return {**described(story), "steps": steps}
 
 
@@ -36,6 +39,17 @@ def labs_at(story: Story, place: int) -> list[Lab]:
     for step in story.steps[: place + 1]:
         labs, _ = _stepped(story, labs, step)
     return labs
+
+
+def _measured(story: Story, step: Step) -> list[dict[str, Any]]:
+    """Return what inserts cost by their distance in windows of some sizes."""
+    found = []
+    for side in story.sides:
+        for size in step.measured:
+            lab = Lab(side.structure, "sum", side.options)
+            lab.apply({"op": "fill", "count": size})
+            found.append({"structure": side.structure, "entries": size, "rungs": lab.distances()})
+    return found
 
 
 def _stepped(story: Story, labs: list[Lab], step: Step) -> tuple[list[Lab], list[Report]]:

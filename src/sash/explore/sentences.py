@@ -20,7 +20,7 @@ def title_of(operation: Operation) -> str:
         oldest = "nothing" if operation["evict"] is None else written(operation["evict"])
         return f"slide: evict {oldest}, insert {written(operation['value'])} at {written(operation['time'])}"
     if name == "fill":
-        return f"insert {operation['count']} entries, {operation['order']}"
+        return f"insert {operation['count']:,} entries, {operation['order']}"
     if name == "range":
         return f"query from {written(operation['start'])} to {written(operation['stop'])}"
     if name in ("evict", "evict_until"):
@@ -29,8 +29,8 @@ def title_of(operation: Operation) -> str:
 
 
 def sentences_of(facts: dict[str, Any], update: Effects, query: Effects | None) -> list[str]:
-    """Return sentences about an operation: where it was, what it looked at and changed, and what the query cost."""
-    said = [_place(facts), *_rebalancing(facts, update), _touched(facts, update)]
+    """Return sentences about an operation: where it was, and what numbers alone do not say about it."""
+    said = [_place(facts), *_rebalancing(facts, update), _combined(facts, update, query)]
     if query is not None:
         said.append(_query(facts, query))
     return [sentence for sentence in said if sentence]
@@ -45,6 +45,9 @@ def _place(facts: dict[str, Any]) -> str:
     if distance is None or name not in ("insert", "evict"):
         return ""
     newer = facts["newer"]
+    if facts.get("wanted"):
+        there = facts["before"]
+        return f"Only {_entries(there)} {_are(there)} in the window, so it goes in front of all (distance 0)."
     if distance == 0:
         which = "newest" if newer == 0 else "oldest"
         return f"It is the {which} in the window (distance 0)."
@@ -63,33 +66,25 @@ def _rebalancing(facts: dict[str, Any], update: Effects) -> list[str]:
         said.append(f"A node was too empty: {_count(update.merges, 'merge', 'merges')}.")
     if update.moves:
         said.append("A node was too empty and took an entry over from its neighbor.")
-    if update.grew and not facts["first"]:
+    if update.grew and facts["before"]:
         said.append("The tree is one level taller." if update.grew > 0 else "The tree is one level lower.")
     return said
 
 
-def _touched(facts: dict[str, Any], update: Effects) -> str:
-    if facts["op"] in ("query", "range"):
-        return ""
+def _combined(facts: dict[str, Any], update: Effects, query: Effects | None) -> str:
     if facts["op"] == "fill":
-        each = written(update.combines / facts["count"])
-        return f"{_count(update.combines, 'combine', 'combines')} to update aggregates: {each} for each entry."
-    combines = f"{_count(update.combines, 'combine', 'combines')} to update aggregates"
-    if facts["structure"] in ("two_stacks", "daba"):
-        return f"{combines[0].upper()}{combines[1:]}."
-    stale = (
-        " Aggregates are repaired by the next query." if facts["structure"] == "fiba" and not update.combines else ""
-    )
-    return f"It touched {_count(update.touched, 'node', 'nodes')}, with {combines}.{stale}"
+        return f"On average {update.combines / facts['count']:.1f} combines for each entry."
+    is_stale = facts["structure"] == "fiba" and facts["op"] not in ("query", "range") and not update.combines
+    if not is_stale:
+        return ""
+    return "The next query repairs aggregates." if query is None else "The query after it repaired aggregates."
 
 
 def _query(facts: dict[str, Any], query: Effects) -> str:
+    if facts["op"] != "range":
+        return ""
     parts = len(query.read) + len(query.taken)
-    combines = _count(query.combines, "combine", "combines")
-    if facts["op"] == "range":
-        from_parts = _count(parts, "stored piece", "stored pieces")
-        return f"The answer was put together from {from_parts} with {combines}."
-    return f"The query of the whole window took {combines}."
+    return f"The answer was put together from {_count(parts, 'stored piece', 'stored pieces')}."
 
 
 def _count(number: int, one: str, many: str) -> str:

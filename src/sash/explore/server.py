@@ -83,7 +83,10 @@ class Bench:
         }
 
     def _new(self, request: dict[str, Any]) -> Any:
+        """Start a window, with the entries of another one if the request names it."""
         lab = Lab(request.get("structure", "paper"), request.get("monoid", "text"), request.get("options"))
+        if request.get("entries_of") is not None:
+            lab.take_over(self._lab({"lab": request["entries_of"]}))
         self._keep(_name(request), lab)
         return lab.report
 

@@ -20,22 +20,27 @@ class Side:
 
 @dataclass(frozen=True)
 class Step:
-    """An operation with its caption; one with `moves` starts again, from the window that they lead to."""
+    """An operation with its caption; one with `moves` starts again, from the window that they lead to.
+
+    `measured` are sizes of windows in which inserts at growing distances are measured.
+    """
 
     caption: str
     request: Operation | None = None
     moves: str | None = None
+    measured: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Story:
-    """A story: its windows, and what is done to all of them."""
+    """A story: its windows, what is done to all of them, and whether it is about coins."""
 
     key: str
     title: str
     intro: str
     sides: tuple[Side, ...]
     steps: tuple[Step, ...]
+    coins: bool = False
 
 
 def letter_moves(moves: str) -> list[Operation]:
@@ -83,17 +88,24 @@ _FIRST_STEPS = Story(
     (
         Step("An empty window. Press Next to go on, or the right arrow key."),
         _next("The first entry. There is one node, and it is the whole tree."),
-        _next("The second one is newer and goes behind it. Below a node stands its aggregate: what it covers, joined."),
-        _next("With µ = 2 a node has room for three entries, so this one is full."),
+        _next(
+            "The second one is newer and goes behind it. Below a node stands its aggregate: what it covers, joined. To "
+            "join two values once is a combine: what an operation costs is its combines, and the nodes that it touches."
+        ),
+        _next(
+            "A node has at most 2µ children and one entry less. Here µ is 2, the smallest there is, so a node has room "
+            "for three entries, and this one is full."
+        ),
         _next("The fourth does not fit: the node splits, and one entry moves up into a new root."),
         _fill(
-            "Twenty more, in order. The first and the last leaf are the fingers, where every search begins. The nodes "
-            "from a finger up to the root are a spine: blue on the left, green on the right.",
+            "Twenty-one more, in order. The first and the last leaf are the fingers, where every search begins. The "
+            "nodes from a finger up to the root are a spine: blue on the left, green on the right.",
             21,
         ),
         _next(
-            "In order: the new entry belongs into the right finger. The search looks at that node and at no other, and "
-            "so it does in a window of a million entries. The outline shows what was touched."
+            "In order: the new entry belongs into the right finger. The search looks at that node and at no other, "
+            "however large the window is. The number 1 says that it looked there first, the outline that the node "
+            "changed."
         ),
         _late("Late by one: a single entry is newer. Its place is in the finger too.", 1),
         _next(
@@ -101,14 +113,15 @@ _FIRST_STEPS = Story(
             "the inserts that follow, and on average it adds little."
         ),
         _late(
-            "Late by four. From the fingers, the search climbs the spines, both at once, until the place of the entry "
-            "is below. Then it descends.",
+            "Late by four. The search climbs from both fingers in turn, because it cannot know which end is nearer: 1 "
+            "is the right finger, 2 the left one, and at 3 the place of the entry is below. Then it descends, to 4. "
+            "Nodes that it only looked at are dotted; those with an outline changed, most of them their aggregate.",
             4,
         ),
         _late(
             "Late by ten: more than twice as far, but one level higher at most, because each level covers several "
-            "times as many entries as the one below. So the cost grows like log d, where d is the distance from the "
-            "nearer end. It does not depend on the size of the window.",
+            "times as many entries as the one below. So the cost grows like log d, where d is the distance to the "
+            "nearer end. It does not depend on the size of the window, as the last steps show.",
             10,
         ),
         Step("Evicting the oldest looks at the two fingers and at nothing else.", {"op": "evict"}),
@@ -121,6 +134,23 @@ _FIRST_STEPS = Story(
             "A query of a range, from 6 to 15. It takes aggregates of whole subtrees where it can, and single entries "
             "elsewhere. In the live explorer, drag over the time axis to ask for a range of your own.",
             {"op": "range", "start": 6, "stop": 15},
+        ),
+        _fill(
+            "Now 10,000 entries more. Of so large a tree only the spines are drawn, and what an operation touches; a "
+            "triangle stands for all that is below.",
+            10_000,
+        ),
+        _next("In order: one node, as in the small window, although the tree is three times as high."),
+        _late(
+            "Late by a hundred. Both spines are climbed to the same height, far below the root, and then the search "
+            "goes down. Compare the nodes touched with the nodes that there are.",
+            100,
+        ),
+        Step(
+            "And now measured, in a window of 1,000 entries and in one of 10,000. The rows are distances d, each twice "
+            "the one before, and each doubling adds about the same number of nodes: that is O(log d). In order, d = 0, "
+            "it is one node: O(1). Both columns agree, so the size of the window does not matter.",
+            measured=(1_000, 10_000),
         ),
     ),
 )
@@ -153,6 +183,7 @@ _A_TO_F = Story(
         _moved("D to E: insert p at 16. The node qrs has no room left, so it splits, and r moves up.", "+p"),
         _moved("E to F: evict b. Its node would be empty, so it merges with its neighbor, and c moves down.", "-b"),
     ),
+    coins=True,
 )
 
 _G_TO_N = Story(
@@ -181,6 +212,7 @@ _G_TO_N = Story(
             "M to N: evict i at 9. It separates two children of an inner node, so the next entry takes its place.", "-i"
         ),
     ),
+    coins=True,
 )
 
 _RACE = Story(
@@ -213,6 +245,11 @@ _RACE = Story(
             "Another one. Most events arrive in order or nearly so, and that is where fingers win, the more so the "
             "larger the window is.",
             _SLIDE,
+        ),
+        Step(
+            "Measured in windows of 10,000 entries. The classic tree always goes all the way down. With fingers it "
+            "depends on the distance d, and late entries are mostly late by little.",
+            measured=(10_000,),
         ),
     ),
 )

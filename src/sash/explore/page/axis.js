@@ -2,7 +2,7 @@
 "use strict";
 
 const Axis = (() => {
-  const HIGH = 74, LINE = 40, EDGE = 26;
+  const HIGH = 62, LINE = 30, EDGE = 26;
   const {element, number, short} = Draw;
 
   function scaleOf(entries, width) {
@@ -16,7 +16,7 @@ const Axis = (() => {
     };
   }
 
-  function draw(svg, report, width, onRange) {
+  function draw(svg, report, width, actions) {
     const {entries} = report, scale = scaleOf(entries, width);
     svg.setAttribute("viewBox", `0 0 ${width} ${HIGH}`);
     svg.setAttribute("height", HIGH);
@@ -26,12 +26,13 @@ const Axis = (() => {
     else bins(front, entries, scale, width);
     svg.replaceChildren(back, front);
     pieces(front, report, scale);
-    if (onRange) drag(svg, back, scale, onRange);
+    Object.assign(svg, {onpointerdown: null, onpointermove: null, onpointerup: null});
+    if (actions) drag(svg, back, scale, entries, actions);
     const band = (first, last) => {
       back.replaceChildren();
       if (first == null) return;
       const left = scale.x(first) - 6, right = scale.x(last) + 6;
-      back.append(element("rect", {class: "band", x: left, y: 6, width: Math.max(right - left, 2), height: LINE + 4, rx: 4}));
+      back.append(element("rect", {class: "band", x: left, y: 3, width: Math.max(right - left, 2), height: LINE + 4, rx: 4}));
     };
     return {band};
   }
@@ -74,36 +75,48 @@ const Axis = (() => {
     if (!operation || operation.op !== "range" || !query) return;
     const {start, stop} = operation;
     const left = Math.max(scale.x(start), 2), right = Math.min(scale.x(stop), scale.x(scale.high) + EDGE - 2);
-    if (right >= left) group.append(element("rect", {class: "drag", x: left, y: 6, width: right - left, height: LINE + 4}));
+    if (right >= left) group.append(element("rect", {class: "drag", x: left, y: 3, width: right - left, height: LINE + 4}));
     const named = new Map();
     for (const node of report.picture.nodes || []) for (const one of node.aggregates) named.set(one.name, one);
     const spans = query.read.map((name) => named.get(name)).filter(Boolean).map((one) => [one.first, one.last]);
     for (const [first, last] of [...spans, ...query.taken.map((time) => [time, time])])
-      group.append(element("rect", {class: "piece", x: scale.x(first) - 4, y: LINE + 23, width: scale.x(last) - scale.x(first) + 8, height: 7, rx: 3}));
+      group.append(element("rect", {class: "piece", x: scale.x(first) - 4, y: LINE + 22, width: scale.x(last) - scale.x(first) + 8, height: 7, rx: 3}));
   }
 
-  function drag(svg, back, scale, onRange) {
-    let from = null;
+  // A range from the first to the last entry that it was drawn over, or the nearest one if there is none.
+  function snapped(entries, from, to) {
+    const low = Math.min(from, to), high = Math.max(from, to);
+    if (!entries.each) return [Math.round(low), Math.round(high)];
+    const inside = entries.each.map(([time]) => time).filter((time) => time >= low && time <= high);
+    return inside.length ? [inside[0], inside[inside.length - 1]] : [nearest(entries, low), nearest(entries, low)];
+  }
+
+  const nearest = (entries, goal) => entries.each.map(([time]) => time).reduce((a, b) => (Math.abs(b - goal) < Math.abs(a - goal) ? b : a));
+
+  // Dragging asks for a range, a click selects the entry that is nearest.
+  function drag(svg, back, scale, entries, {range, select}) {
+    let from = null, pressed = 0;
     const timeAt = (event) => {
       const box = svg.getBoundingClientRect(), wide = svg.viewBox.baseVal.width;
       return Math.min(scale.high, Math.max(scale.low, scale.time(((event.clientX - box.left) / box.width) * wide)));
     };
     svg.onpointerdown = (event) => {
-      if (event.target.closest("[data-time]")) return;
-      from = timeAt(event);
+      [from, pressed] = [timeAt(event), event.clientX];
       svg.setPointerCapture(event.pointerId);
     };
     svg.onpointermove = (event) => {
-      if (from == null) return;
-      const to = timeAt(event), left = scale.x(Math.min(from, to)), right = scale.x(Math.max(from, to));
-      back.replaceChildren(element("rect", {class: "drag", x: left, y: 6, width: right - left, height: LINE + 4}));
+      if (from == null || Math.abs(event.clientX - pressed) <= 4) return;
+      const [start, stop] = snapped(entries, from, timeAt(event)), left = scale.x(start) - 5;
+      back.replaceChildren(element("rect", {class: "drag", x: left, y: 3, width: scale.x(stop) + 5 - left, height: LINE + 4}));
     };
     svg.onpointerup = (event) => {
       if (from == null) return;
-      const to = timeAt(event), [start, stop] = [Math.min(from, to), Math.max(from, to)];
+      const [start, stop] = snapped(entries, from, timeAt(event)), near = entries.each && nearest(entries, from);
+      const isDrag = Math.abs(event.clientX - pressed) > 4, isNear = entries.each && Math.abs(scale.x(near) - scale.x(from)) < 12;
       from = null;
       back.replaceChildren();
-      if (scale.x(stop) - scale.x(start) > 4) onRange(Math.round(start * 100) / 100, Math.round(stop * 100) / 100);
+      if (isDrag) range(start, stop);
+      else if (isNear) select(near);
     };
     svg.onpointercancel = () => { from = null; back.replaceChildren(); };
   }

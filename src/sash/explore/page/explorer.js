@@ -6,7 +6,7 @@ const explorer = (() => {
   const recorded = window.RECORDED || null;
   const mine = Math.random().toString(36).slice(2);  // so that pages do not share windows
   const OFF_TREES = ["two_stacks", "daba"];
-  const state = {mode: null, sides: [], about: null, story: null, step: 0, timer: null, selected: null, unfolded: new Set(), busy: Promise.resolve(), lastStepMs: null, distances: null};
+  const state = {mode: null, sides: [], about: null, story: null, step: 0, timer: null, selected: null, unfolded: new Set(), busy: Promise.resolve(), lastStepMs: null, distances: null, hand: null, zoom: 0, coins: false};
 
   // --- the server ---------------------------------------------------------------------------------------------
 
@@ -50,24 +50,51 @@ const explorer = (() => {
     return options;
   };
 
-  async function startWindows() {
+  // Empty windows, or windows with the entries of an earlier one.
+  async function startWindows(entriesOf = null) {
     const structures = [$("structure").value, ...($("rival").value ? [$("rival").value] : [])];
     const sides = [];
     for (const [i, structure] of structures.entries()) {
       const lab = `${mine}-${i}`;
-      sides.push({lab, report: await call("new", {lab, structure, monoid: $("monoid").value, options: settings(structure)})});
+      sides.push({lab, report: await call("new", {lab, structure, monoid: $("monoid").value, options: settings(structure), entries_of: entriesOf})});
     }
     beginHand(sides);
+  }
+
+  async function changeWindows() {
+    try {
+      await startWindows(`${mine}-0`);
+    } catch (error) {
+      showSettings();
+      throw error;
+    }
+  }
+
+  // The fields are those of the windows that are shown.
+  function showSettings() {
+    const [first, second] = state.sides.map(({report}) => report);
+    $("structure").value = first.structure;
+    $("rival").value = second ? second.structure : "";
+    $("monoid").value = first.monoid;
+    for (const {report} of state.sides) for (const [name, value] of Object.entries(report.options)) $(name).value = value;
+  }
+
+  // Back from a story to the windows that one worked on before it.
+  async function byHand() {
+    if (!state.hand) return startWindows();
+    beginHand(state.hand);
+    showSettings();
   }
 
   function beginHand(sides) {
     stopPlaying();
     state.mode = "hand";
     state.story = null;
-    state.sides = sides;
+    state.sides = state.hand = sides;
     state.selected = null;
     state.unfolded.clear();
     state.distances = null;
+    state.zoom = 0;
     $("story").value = "";
     buildStages();
     showMode();
@@ -103,7 +130,7 @@ const explorer = (() => {
 
   async function measureDistances() {
     const measured = [];
-    for (const side of state.sides) measured.push({name: nameOf(side.report), rungs: await call("distances", {lab: side.lab})});
+    for (const side of state.sides) measured.push({name: nameOf(side.report).split(",")[0], entries: side.report.totals.entries, rungs: await call("distances", {lab: side.lab})});
     state.distances = measured;
     render();
   }
@@ -126,14 +153,15 @@ const explorer = (() => {
     undo: () => goBack("undo"),
     redo: () => goBack("redo"),
     distances: measureDistances,
-    new: startWindows,
+    new: () => startWindows(),
     "insert-at": () => apply({op: "insert", time: numberIn("time", "a time"), value: valueIn()}),
     "evict-at": () => apply({op: "evict", time: numberIn("time", "a time")}),
     "evict-until": () => apply({op: "evict_until", time: numberIn("time", "a time")}),
     range: () => apply({op: "range", start: numberIn("start", "where the range starts"), stop: numberIn("stop", "where the range stops")}),
   };
   const keys = {i: "insert-next", l: "insert-late", e: "evict-oldest", n: "evict-newest", s: "slide", f: "fill", q: "query", z: "undo", y: "redo", d: "distances", Delete: "evict-at"};
-  const keyHelp = [["I", "insert the next entry, in order"], ["L", "insert an entry that is late"], ["F", "insert many"], ["E", "evict the oldest"], ["N", "evict the newest"], ["S", "slide: evict the oldest, insert the next"], ["Del", "evict the entry that is selected"], ["Q", "query the whole window"], ["Z, Y", "undo, redo"], ["D", "measure what distance costs"], ["← →", "steps of a story; in the tree, from one aggregate to the next"], ["Space", "play or pause a story"], ["+ −", "zoom"], ["T", "light or dark"], ["?", "this help"]];
+  const enters = {late: "insert-late", "fill-count": "fill", "fill-order": "fill", time: "insert-at", value: "insert-at", start: "range", stop: "range"};
+  const keyHelp = [["I", "insert the next entry, in order"], ["L", "insert an entry that is late"], ["F", "insert many"], ["E", "evict the oldest"], ["N", "evict the newest"], ["S", "slide: evict the oldest, insert the next"], ["Del", "evict the entry that is selected"], ["Q", "query the whole window"], ["Z, Y", "undo, redo"], ["D", "measure what distance costs"], ["← →", "steps of a story; in the tree, from one aggregate to the next"], ["Space", "play or pause a story"], ["+ −", "zoom"], ["T", "light or dark"], ["Enter", "in a field: the button beside it"], ["?", "this help"], ["Esc", "close the help"]];
 
   // --- stories ------------------------------------------------------------------------------------------------
 
@@ -146,6 +174,9 @@ const explorer = (() => {
     state.sides = story.sides.map(() => ({lab: null, report: null}));
     state.distances = null;
     state.selected = null;
+    state.zoom = 0;
+    state.coins = story.coins;
+    $("coins").checked = story.coins;
     $("story").value = key;
     buildStages();
     showMode();
@@ -156,7 +187,11 @@ const explorer = (() => {
     const {story} = state;
     state.step = Math.max(0, Math.min(story.steps.length - 1, step));
     story.steps[state.step].reports.forEach((report, i) => { state.sides[i].report = report; });
-    $("caption").textContent = story.steps[state.step].caption;
+    const {caption, measured} = story.steps[state.step];
+    $("caption").textContent = caption;
+    $("story-intro").hidden = state.step > 0;
+    const isRace = new Set(measured.map(({structure}) => structure)).size > 1;
+    state.distances = measured.length ? measured.map((one) => ({...one, name: isRace ? one.structure : `${one.entries.toLocaleString("en")} entries`})) : null;
     $("story-step").textContent = `Step ${state.step + 1} of ${story.steps.length}`;
     $("previous").disabled = state.step === 0;
     $("next").disabled = state.step === story.steps.length - 1;
@@ -185,12 +220,11 @@ const explorer = (() => {
   async function resume() {
     const names = state.sides.map((_, i) => `${mine}-${i}`);
     const reports = await call("resume", {story: state.story.key, step: state.step, labs: names});
-    const [first, second] = state.story.sides;
-    $("structure").value = first.structure;
-    $("rival").value = second ? second.structure : "";
-    $("monoid").value = first.monoid;
-    for (const side of state.story.sides) for (const [name, value] of Object.entries(side.options)) $(name).value = value;
+    const measured = state.distances;
     beginHand(names.map((lab, i) => ({lab, report: reports[i]})));
+    state.distances = measured;
+    showSettings();
+    render();
   }
 
   // --- what is shown ------------------------------------------------------------------------------------------
@@ -203,13 +237,12 @@ const explorer = (() => {
 
   function showMode() {
     $("controls").hidden = state.mode !== "hand";
-    $("player").hidden = state.mode !== "story";
+    $("player").hidden = $("telling").hidden = state.mode !== "story";
     $("by-hand").hidden = recorded !== null || state.mode === "hand";
     $("resume").hidden = recorded !== null;
     for (const one of document.querySelectorAll(".live")) one.hidden = recorded !== null;
-    $("distances-panel").hidden = state.mode !== "hand";
+    $("distances").hidden = state.mode !== "hand";
     if (state.mode === "story") {
-      $("story-title").textContent = state.story.title;
       $("story-intro").textContent = state.story.intro.replaceAll("`", "");
     } else {
       const used = new Set(state.sides.flatMap((side) => Object.keys(state.about.options[side.report.structure] || {})));
@@ -235,33 +268,38 @@ const explorer = (() => {
       const head = make("div", "stage-head", stage);
       side.heading = make("h2", "", head);
       side.how = make("span", "how", head);
-      side.answer = make("p", "answer", stage);
+      side.facts = make("ul", "numbers facts", head);
       side.what = make("div", "what", stage);
+      side.answer = make("p", "answer", stage);
       side.numbers = make("ul", "numbers", stage);
       side.axis = Draw.element("svg", {class: "axis", role: "img", "aria-label": "entries on the time axis; drag to query a range"});
       stage.append(side.axis);
-      side.box = make("div", "tree-box", stage);
+      const wrap = make("div", "tree-wrap", stage);
+      side.box = make("div", "tree-box", wrap);
       side.box.tabIndex = 0;
       side.box.setAttribute("role", "group");
       side.box.setAttribute("aria-label", "the structure; arrow keys go from aggregate to aggregate");
-      const zoom = make("div", "zoom", side.box);
+      const zoom = make("div", "zoom", wrap);
       for (const [text, label, factor] of [["−", "smaller", 1 / 1.25], ["fit", "fit", 0], ["+", "larger", 1.25]]) {
         const button = make("button", "", zoom, text);
         button.type = "button";
         button.setAttribute("aria-label", label);
-        button.onclick = () => zoomTo(side, factor);
+        button.onclick = () => zoomBy(factor);
       }
       side.svg = Draw.element("svg", {class: "tree", role: "img"});
       side.box.append(side.svg);
-      side.zoom = 0;
       side.positions = new Map();
       watchPointer(stage, i);
     });
   }
 
   function render() {
-    state.sides.forEach((side, i) => renderSide(side, i));
-    Costs.history($("costs"), state.sides.map(({report}) => ({name: nameOf(report), costs: report.costs, total: report.totals.combines})));
+    $("distances-panel").hidden = state.mode !== "hand" && !state.distances;
+    $("distances-panel").classList.toggle("first", state.distances !== null);
+    state.sides.forEach((side) => renderSide(side));
+    fitAll();
+    legend();
+    Costs.history($("costs"), state.sides.map(({report}) => ({name: nameOf(report), costs: report.costs, nodes: report.picture.kind === "tree"})));
     if (state.distances) Costs.distances($("distances-chart"), state.distances);
     else $("distances-chart").replaceChildren();
     const first = state.sides[0].report;
@@ -269,14 +307,29 @@ const explorer = (() => {
       $("undo").disabled = first.step === 0;
       $("redo").disabled = first.step === first.steps;
     }
-    $("status").textContent = state.sides.map(({report}) => `${nameOf(report)}: ${report.title}. ${report.said.join(" ")} Result ${report.answer.text ?? "not asked"}.`).join(" ");
+    $("status").textContent = state.sides.map(({report, numbers}) => `${nameOf(report)}: ${report.title}. ${report.said.join(" ")} ${numbers.textContent} Result ${report.answer.text ?? "not asked"}.`).join(" ");
   }
 
-  function renderSide(side, i) {
+  // Only what the structures that are shown have.
+  function legend() {
+    const reports = state.sides.map(({report}) => report), trees = reports.filter(({picture}) => picture.kind === "tree");
+    const has = {
+      any: true,
+      root: trees.length > 0,
+      queue: trees.length < reports.length,
+      spines: reports.some(({structure}) => ["paper", "fiba"].includes(structure)),
+      folded: trees.some(({picture}) => picture.nodes.some((node) => node.folded)),
+      coins: reports.some(({totals}) => totals.coins !== null),
+    };
+    for (const row of document.querySelectorAll("[data-if]")) row.hidden = !has[row.dataset.if];
+  }
+
+  function renderSide(side) {
     const {report} = side;
     side.heading.textContent = report.structure;
     side.how.textContent = nameOf(report).slice(report.structure.length + 2) + (nameOf(report) === report.structure ? "" : " · ") + `operator: ${report.monoid}`;
     side.answer.replaceChildren("result ", Object.assign(document.createElement("b"), {textContent: report.answer.text === null ? "not asked yet" : report.answer.text || "nothing yet"}));
+    side.answer.title = report.answer.text ?? "";
     side.answer.dataset.value = JSON.stringify(report.answer.value ?? null);
     side.what.replaceChildren();
     make("strong", "title", side.what, report.title);
@@ -285,7 +338,8 @@ const explorer = (() => {
     numbers(side, report);
     const wide = Math.max(side.box.clientWidth - 4, 300);
     side.axis.replaceChildren();
-    side.band = report.entries.count ? Axis.draw(side.axis, report, wide, state.mode === "hand" ? (start, stop) => inTurn(() => askRange(start, stop)) : null).band : () => {};
+    side.axis.style.display = report.entries.count ? "" : "none";
+    side.band = report.entries.count ? Axis.draw(side.axis, report, wide, state.mode === "hand" ? {range: (start, stop) => inTurn(() => askRange(start, stop)), select} : null).band : () => {};
     drawStructure(side, report, wide);
     showSelected();
   }
@@ -297,26 +351,40 @@ const explorer = (() => {
   }
 
   function numbers(side, report) {
-    const {totals, update, query, billed} = report;
-    side.numbers.replaceChildren();
-    const put = (name, label, value) => {
-      const item = make("li", "", side.numbers, `${label} `);
+    const {totals, update, query, billed} = report, isTree = !OFF_TREES.includes(report.structure);
+    const isQuestion = report.operation && ["query", "range"].includes(report.operation.op);
+    let item = null;
+    const row = (list, title) => { item = make("li", "", list); if (title) item.title = title; };
+    const put = (before, name, value, after = "") => {
+      item.append(before);
       make("b", name, item, typeof value === "number" ? value.toLocaleString("en") : value);
+      item.append(after);
     };
-    put("entries", "entries", totals.entries);
-    put("combines-update", "combines to update", update.combines);
-    put("combines-query", "to query", query ? query.combines : 0);
-    put("combines-total", "in total", totals.combines);
-    if (!OFF_TREES.includes(report.structure)) {
-      put("touched", "nodes touched", report.operation ? Math.max(update.touched, 0) : 0);
-      put("height", "levels", totals.height);
-      put("nodes", "nodes", totals.nodes);
+    side.facts.replaceChildren();
+    side.numbers.replaceChildren();
+    row(side.facts);
+    put("", "entries", totals.entries, totals.entries === 1 ? " entry" : " entries");
+    if (isTree) {
+      put(" in ", "nodes", totals.nodes, totals.nodes === 1 ? " node" : " nodes");
+      put(" on ", "height", totals.height, totals.height === 1 ? " level" : " levels");
+      row(side.numbers, "Looked at by the search for the place, changed, or both");
+      put("nodes touched ", "touched", isQuestion ? query.touched : update.touched);
+      if (!isQuestion) {
+        put(" (looked at ", "seen", update.seen);
+        put(", changed ", "altered", update.altered, ")");
+        if (query) put(", by the query ", "touched-query", query.touched);
+      }
     }
-    if (totals.coins !== null) put("coins", "coins", totals.coins);
-    if (billed) {
-      put("spent", "coins spent", billed.spent);
-      put("billed", billed.billed < 0 ? "refunded" : "billed", Math.abs(billed.billed));
-    }
+    row(side.numbers, "One combine is one use of the operator, such as one addition");
+    put("combines to update ", "combines-update", update.combines);
+    put(", to query ", "combines-query", query ? query.combines : 0);
+    put(", in total ", "combines-total", totals.combines);
+    if (!state.coins || totals.coins === null) return;
+    row(side.numbers, "The bookkeeping of the paper's analysis: each operation pays at most two coins, and what is saved up pays for splits and merges");
+    put("coins ", "coins", totals.coins);
+    if (!billed) return;
+    put(", spent ", "spent", billed.spent);
+    put(billed.billed < 0 ? ", refunded " : ", billed ", "billed", Math.abs(billed.billed));
   }
 
   function drawStructure(side, report, wide) {
@@ -327,32 +395,36 @@ const explorer = (() => {
       side.svg.setAttribute("viewBox", "0 0 300 80");
       side.size = {width: 300, height: 80, positions: new Map()};
     } else {
-      side.size = picture.kind === "tree" ? Draw.tree(side.svg, report, side.positions) : Draw.queue(side.svg, report, wide);
+      side.size = picture.kind === "tree" ? Draw.tree(side.svg, report, side.positions, state.coins) : Draw.queue(side.svg, report, wide);
     }
     side.positions = side.size.positions;
-    resize(side, wide);
-    keepInView(side, report);
   }
 
-  function resize(side, wide) {
-    const fit = Math.min(1.15, wide / side.size.width);
-    const scale = side.zoom || Math.max(fit, 0.6);
-    side.scale = scale;
-    side.svg.setAttribute("width", side.size.width * scale);
-    side.svg.setAttribute("height", side.size.height * scale);
+  // All of each structure is in view, at one scale, until the user zooms.
+  function fitAll() {
+    const fits = state.sides.map(({box, size}) => Math.min(1.15, (box.offsetWidth - 8) / size.width, (box.offsetHeight - 8) / size.height));
+    state.scale = state.zoom || Math.max(0.05, Math.min(...fits));
+    for (const side of state.sides) {
+      side.svg.setAttribute("width", side.size.width * state.scale);
+      side.svg.setAttribute("height", side.size.height * state.scale);
+      keepInView(side);
+    }
   }
 
-  function zoomTo(side, factor) {
-    side.zoom = factor ? Math.max(0.15, Math.min(2.5, side.scale * factor)) : Math.min(1.15, (side.box.clientWidth - 4) / side.size.width);
-    resize(side, side.box.clientWidth - 4);
+  function zoomBy(factor) {
+    state.zoom = factor && Math.max(0.15, Math.min(2.5, state.scale * factor));
+    fitAll();
   }
 
-  // Of a tree that is wider than its box, show where the operation was.
-  function keepInView(side, report) {
-    const marked = report.marked.map((node) => side.positions.get(node)).filter(Boolean);
-    if (side.svg.clientWidth <= side.box.clientWidth || !marked.length) return;
-    const lowest = marked.reduce((a, b) => (b.y > a.y ? b : a));
-    side.box.scrollLeft = lowest.x * side.scale - side.box.clientWidth / 2;
+  // Of a tree that is larger than its box, show where the operation was: the lowest node that it touched.
+  function keepInView({box, svg, report, positions}) {
+    if (svg.clientWidth <= box.clientWidth && svg.clientHeight <= box.clientHeight) return;
+    const known = (nodes) => nodes.map((node) => positions.get(node)).filter(Boolean);
+    const marked = known(report.marked), all = marked.length ? marked : [...positions.values()].slice(0, 1);
+    if (!all.length) return;
+    const lowest = all.reduce((a, b) => (b.y > a.y ? b : a));
+    box.scrollLeft = lowest.x * state.scale - box.clientWidth / 2;
+    box.scrollTop = (lowest.y + 40) * state.scale - box.clientHeight / 2;
   }
 
   // --- pointing -----------------------------------------------------------------------------------------------
@@ -435,8 +507,9 @@ const explorer = (() => {
   }
 
   function showSelected() {
-    for (const {svg} of state.sides)
-      for (const cell of svg.querySelectorAll(".cell[data-time]")) cell.classList.toggle("selected", Number(cell.dataset.time) === state.selected);
+    for (const {svg, axis} of state.sides)
+      for (const one of [...svg.querySelectorAll(".cell[data-time]"), ...axis.querySelectorAll(".dot")])
+        one.classList.toggle("selected", Number(one.dataset.time) === state.selected);
   }
 
   // --- the page as a whole ------------------------------------------------------------------------------------
@@ -450,18 +523,18 @@ const explorer = (() => {
     try { return localStorage.getItem("sash-theme"); } catch { return null; }
   }
 
-  function toggleHelp() {
-    const open = $("help").hidden;
+  function toggleHelp(open = $("help").hidden) {
     $("help").hidden = !open;
     $("help-button").setAttribute("aria-expanded", String(open));
   }
 
   function onKey(event) {
+    if (event.key === "Escape") return toggleHelp(false);
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (key === "?") return toggleHelp();
     if (key === "t") return $("theme").click();
-    if (key === "+" || key === "-") return state.sides.forEach((side) => zoomTo(side, key === "+" ? 1.25 : 1 / 1.25));
+    if (key === "+" || key === "-") return zoomBy(key === "+" ? 1.25 : 1 / 1.25);
     if (state.mode === "story") {
       if (key === "ArrowRight") return toStep(state.step + 1);
       if (key === "ArrowLeft") return toStep(state.step - 1);
@@ -482,19 +555,29 @@ const explorer = (() => {
     const dark = window.matchMedia && matchMedia("(prefers-color-scheme: dark)").matches;
     theme(storedTheme() || (dark ? "dark" : "light"));
     $("theme").onclick = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-    $("help-button").onclick = toggleHelp;
+    $("help-button").onclick = () => toggleHelp();
     for (const [key, text] of keyHelp) {
       make("kbd", "", make("dt", "", $("keys")), key);
       make("dd", "", $("keys"), text);
     }
     for (const [name, action] of Object.entries(actions)) $(name).onclick = () => inTurn(action);
-    for (const name of ["structure", "rival", "monoid", "min_arity", "leaf_capacity", "fanout"]) $(name).onchange = () => inTurn(startWindows);
+    for (const name of ["structure", "rival", "monoid", "min_arity", "leaf_capacity", "fanout"]) $(name).onchange = () => inTurn(changeWindows);
+    for (const [name, button] of Object.entries(enters))
+      $(name).addEventListener("keydown", (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        inTurn(actions[button]);
+      });
+    $("coins").onchange = () => { state.coins = $("coins").checked; render(); };
     $("previous").onclick = () => toStep(state.step - 1);
     $("next").onclick = () => { stopPlaying(); toStep(state.step + 1); };
     $("play").onclick = play;
     $("resume").onclick = () => inTurn(resume);
-    $("by-hand").onclick = () => inTurn(startWindows);
-    $("story").onchange = () => { if ($("story").value) inTurn(() => openStory($("story").value)); };
+    $("by-hand").onclick = () => inTurn(byHand);
+    $("story").onchange = () => {
+      $("story").blur();  // so that the arrow keys go through its steps
+      if ($("story").value) inTurn(() => openStory($("story").value));
+    };
     document.addEventListener("keydown", onKey);
     let resized = null;
     window.addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { if (state.sides.length) render(); }, 120); });
@@ -506,7 +589,7 @@ const explorer = (() => {
     fillSelect($("story"), state.about.stories.map(({key, title}) => [key, title]));
     const asked = new URLSearchParams(location.search), known = state.about.stories.map(({key}) => key);
     if (!recorded) {
-      const names = {two_stacks: "two stacks", daba: "DABA", paper: "paper (FiBA as printed)", fiba: "fiba (the default)", classic: "classic (B-tree)", reactive: "reactive"};
+      const names = {two_stacks: "two stacks", daba: "DABA", paper: "paper (FiBA as printed)", fiba: "fiba (sash's default)", classic: "classic (B-tree)", reactive: "reactive"};
       fillSelect($("structure"), state.about.structures.map((name) => [name, names[name] || name]));
       fillSelect($("rival"), state.about.structures.map((name) => [name, names[name] || name]));
       fillSelect($("monoid"), state.about.monoids.map((name) => [name, name === "text" ? "text (joined)" : name]));

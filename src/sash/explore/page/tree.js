@@ -3,7 +3,7 @@
 
 const Draw = (() => {
   const NAMESPACE = "http://www.w3.org/2000/svg";
-  const CELL_HIGH = 34, LEVEL = 104, GAP = 16, MARGIN = 22, MOST_LETTERS = 13;
+  const CELL_HIGH = 34, LEVEL = 92, GAP = 14, MARGIN = 22, MOST_LETTERS = 13;
   const PARTS = {"left own": "own", "right own": "own", "left cum": "to root", "right cum": "from root", inner: "inner", middle: "middle"};
 
   function element(name, attributes = {}, ...children) {
@@ -31,42 +31,58 @@ const Draw = (() => {
     });
   }
 
-  function boxOf(node, children) {
+  // Of a subtree that is not drawn, and that nothing happened to, only a triangle is left.
+  const isPlain = (node, marks) =>
+    node.folded && !node.spine && (marks.isFill || isUntouched(node, marks));
+  const isUntouched = (node, marks) =>
+    ![marks.changed, marks.created, marks.asked].some((marked) => marked.has(node.id)) && !marks.order.has(node.id)
+      && !node.aggregates.some((one) => marks.fresh.has(one.name) || marks.read.has(one.name)) && !node.keys.some((time) => marks.taken.has(time));
+
+  function boxOf(node, children, marks) {
+    if (isPlain(node, marks)) return {node, cells: [], chips: [], width: 40, span: 40, children, plain: true, high: 46, x: 0, y: 0};
     const cells = cellsOf(node);
     const own = cells.reduce((sum, cell) => sum + cell.width, 0) || 24;
     const chips = node.aggregates.filter((one) => one.part !== "suffix" && one.part !== "prefix");
     const chip = Math.max(0, ...chips.map((one) => letters(short(one.value), 6.8) + 12 + (PARTS[one.part] ? 44 : 0)));
-    return {node, cells, chips, width: own + 8, span: Math.max(own + 8, chip), children, x: 0, y: 0};
+    const high = CELL_HIGH + 8 + 20 * chips.length + (node.folded ? 46 : 0);
+    return {node, cells, chips, width: own + 8, span: Math.max(own + 8, chip, node.folded ? 88 : 0), high, children, x: 0, y: 0};
   }
 
-  function layout(picture) {
+  function layout(picture, marks) {
     const below = new Map(picture.nodes.map((node) => [node.id, []]));
     let root = null;
     for (const node of picture.nodes) {
       if (node.parent == null) root = node;
       else below.get(node.parent).push(node);
     }
-    const build = (node) => boxOf(node, below.get(node.id).map(build));
-    const top = build(root);
-    const right = place(top, MARGIN);
-    descend(top, MARGIN);
+    const build = (node) => boxOf(node, below.get(node.id).map(build), marks);
+    const top = build(root), {left} = outline(top), levels = [];
+    move(top, MARGIN - Math.min(...left));
     const boxes = [];
-    (function collect(box) { boxes.push(box); box.children.forEach(collect); })(top);
-    return {boxes, width: right + MARGIN, height: Math.max(...boxes.map((box) => box.y + box.high)) + 14};
+    (function collect(box, depth) {
+      boxes.push(box);
+      box.depth = depth;
+      levels[depth] = Math.max(levels[depth] || 0, box.high);
+      box.children.forEach((child) => collect(child, depth + 1));
+    })(top, 0);
+    const tops = levels.map((_, depth) => levels.slice(0, depth).reduce((y, high) => y + Math.max(LEVEL, high + 28), MARGIN));
+    for (const box of boxes) box.y = tops[box.depth];
+    const width = Math.max(...boxes.map((box) => box.x + box.span / 2)) + MARGIN;
+    return {boxes, width, height: Math.max(...boxes.map((box) => box.y + box.high)) + 14};
   }
 
-  function place(box, left) {
-    let right = left;
-    for (const child of box.children) right = place(child, right) + GAP;
-    right = Math.max(right - (box.children.length ? GAP : 0), left + box.span);
-    const inside = box.children.map((child) => child.x);
-    box.x = inside.length ? (inside[0] + inside[inside.length - 1]) / 2 : (left + right) / 2;
-    if (box.x - box.span / 2 < left) {  // a wide parent over narrow children
-      const push = left - (box.x - box.span / 2);
-      move(box, push);
-      right = Math.max(right, box.x + box.span / 2);
+  // Put the children of a box side by side, as near as each level allows, and return where each level begins and ends.
+  function outline(box) {
+    const left = [], right = [];
+    for (const child of box.children) {
+      const own = outline(child), by = Math.max(0, ...own.left.map((x, depth) => (depth < right.length ? right[depth] + GAP - x : 0)));
+      move(child, by);
+      own.left.forEach((x, depth) => { left[depth] = left[depth] ?? x + by; });
+      own.right.forEach((x, depth) => { right[depth] = x + by; });
     }
-    return Math.max(right, box.x + box.span / 2);
+    const {children} = box;
+    box.x = children.length ? (children[0].x + children[children.length - 1].x) / 2 : 0;
+    return {left: [box.x - box.span / 2, ...left], right: [box.x + box.span / 2, ...right]};
   }
 
   function move(box, by) {
@@ -74,25 +90,18 @@ const Draw = (() => {
     box.children.forEach((child) => move(child, by));
   }
 
-  function descend(box, y) {
-    box.y = y;
-    box.high = CELL_HIGH + 8 + 20 * box.chips.length + (box.node.folded ? 46 : 0);
-    const step = Math.max(LEVEL, box.high + 30);
-    box.children.forEach((child) => descend(child, y + step));
-  }
-
   // --- drawing --------------------------------------------------------------------------------------------------
 
-  function tree(svg, report, known) {
-    const {boxes, width, height} = layout(report.picture);
+  function tree(svg, report, known, coins) {
     const marks = marksOf(report);
+    const {boxes, width, height} = layout(report.picture, marks);
     const edges = element("g"), nodes = element("g");
     for (const box of boxes)
       for (const child of box.children)
         edges.append(element("path", {class: "edge", d: `M${box.x} ${box.y + CELL_HIGH} L${child.x} ${child.y}`}));
     const now = new Map();
     for (const box of boxes) {
-      const group = nodeGroup(box, marks);
+      const group = box.plain ? plainGroup(box) : nodeGroup(box, marks, coins);
       nodes.append(group);
       const old = known.get(box.node.id);
       group.style.transform = `translate(${(old || box).x}px, ${(old || box).y}px)`;
@@ -106,17 +115,33 @@ const Draw = (() => {
 
   function marksOf(report) {
     const owner = (name) => Number(String(name).split(":")[0]);
-    const update = report.update, query = report.query || {fresh: [], read: [], taken: []};
+    const query = report.query || {looked: [], changed: [], fresh: [], read: [], taken: [], asked: []};
     const isQuestion = report.operation && ["range", "query"].includes(report.operation.op);
-    const fresh = new Set([...update.fresh, ...query.fresh]);
-    const touched = new Set([...update.looked, ...update.changed, ...update.fresh.map(owner), ...(isQuestion ? [...query.looked, ...query.fresh.map(owner)] : [])]);
-    return {touched, created: new Set(update.created), fresh, read: new Set(query.read), taken: new Set(query.taken)};
+    const isFill = report.operation !== null && report.operation.op === "fill";
+    // Of a fill that does not fit the picture only some of the nodes are reported, and outlines would tell them apart.
+    const isCut = isFill && report.picture.kind === "tree" && report.picture.nodes.some((node) => node.folded);
+    const update = isCut ? {...report.update, looked: [], changed: [], created: [], fresh: []} : report.update;
+    const changed = new Set([...update.changed, ...update.fresh.map(owner), ...(isQuestion ? [...query.changed, ...query.fresh.map(owner)] : [])]);
+    return {
+      isFill,
+      changed,
+      created: new Set(update.created),
+      asked: new Set(isQuestion ? [...query.looked, ...query.asked] : []),
+      order: new Map(isFill ? [] : update.looked.map((node, i) => [node, i + 1])),
+      fresh: new Set([...update.fresh, ...query.fresh]),
+      read: new Set(query.read),
+      taken: new Set(query.taken),
+    };
   }
 
-  function nodeGroup(box, marks) {
-    const {node} = box;
-    const touched = marks.touched.has(node.id), created = marks.created.has(node.id);
-    const group = element("g", {class: ["node", node.spine || "", created ? "created" : touched ? "touched" : "", node.values.length ? "" : "inner-key"].join(" "), "data-node": node.id});
+  function plainGroup({node}) {
+    return element("g", {class: "node", "data-node": node.id}, foldedGroup(node, 0, 20));
+  }
+
+  function nodeGroup(box, marks, coins) {
+    const {node} = box, order = marks.order.get(node.id);
+    const mark = ["created", "changed", "asked"].find((one) => marks[one].has(node.id)) || "";
+    const group = element("g", {class: ["node", node.spine || "", mark, order ? "looked" : "", node.values.length ? "" : "inner-key"].join(" "), "data-node": node.id});
     group.append(element("rect", {class: "box", x: -box.width / 2, y: 0, width: box.width, height: CELL_HIGH, rx: 6}));
     let left = -box.width / 2 + 4;
     box.cells.forEach((cell, i) => {
@@ -125,11 +150,15 @@ const Draw = (() => {
         if ((one.part === "suffix" || one.part === "prefix") && one.position === i) group.append(tick(one, left, cell.width, marks));
       left += cell.width;
     });
-    if (node.coins) for (let i = 0; i < node.coins; ++i) group.append(element("circle", {class: "coin", cx: box.width / 2 - 5 - 10 * i, cy: 0, r: 4.5}));
+    if (coins && node.coins) for (let i = 0; i < node.coins; ++i) group.append(element("circle", {class: "coin", cx: box.width / 2 - 5 - 10 * i, cy: 0, r: 4.5}));
     box.chips.forEach((one, i) => group.append(chip(one, 0, CELL_HIGH + 7 + 20 * i, marks)));
-    if (node.folded) group.append(foldedGroup(node, CELL_HIGH + 8 + 20 * box.chips.length));
+    if (node.folded) group.append(foldedGroup(node, CELL_HIGH + 8 + 20 * box.chips.length, 44));
+    if (order) {
+      group.append(element("circle", {class: "order", cx: -box.width / 2, cy: 0, r: 8.5}));
+      group.append(element("text", {class: "order-number", x: -box.width / 2, y: 3.8}, order));
+    }
     if (node.level === 0 && (node.spine === "left" || node.spine === "right"))
-      group.append(element("text", {class: "finger-name", x: 0, y: -6}, node.spine + " finger"));
+      group.append(element("text", {class: "finger-name", x: 0, y: -12}, node.spine + " finger"));
     return group;
   }
 
@@ -160,15 +189,16 @@ const Draw = (() => {
   // A suffix or prefix aggregate of a finger: one below each entry, as in a stack.
   function tick(one, left, width, marks) {
     const group = aggregateGroup(one, marks, "tick");
-    group.append(element("rect", {x: left + 2, y: CELL_HIGH - 1 + (one.part === "prefix" ? 0 : 0), width: width - 4, height: 7, rx: 2}));
+    group.append(element("rect", {x: left + 2, y: CELL_HIGH - 1, width: width - 4, height: 7, rx: 2}));
     return group;
   }
 
-  function foldedGroup(node, y) {
-    const group = element("g", {class: "folded", "data-unfold": node.id});
-    group.append(element("path", {d: `M0 ${y} L44 ${y + 42} L-44 ${y + 42} Z`}));
-    group.append(element("text", {x: 0, y: y + 26}, node.folded.entries.toLocaleString("en")));
-    group.append(element("text", {x: 0, y: y + 37}, "entries"));
+  function foldedGroup(node, y, half) {
+    const count = node.folded.entries + (half < 40 ? node.values.length : 0), group = element("g", {class: "folded", "data-unfold": node.id});
+    group.append(element("title", {}, `${count.toLocaleString("en")} entries from ${number(node.first)} to ${number(node.last)}, not drawn`));
+    group.append(element("path", {d: `M0 ${y} L${half} ${y + 42} L${-half} ${y + 42} Z`}));
+    group.append(element("text", {x: 0, y: y + (half < 40 ? 36 : 26)}, count.toLocaleString("en")));
+    if (half > 40) group.append(element("text", {x: 0, y: y + 37}, "entries"));
     return group;
   }
 
@@ -189,12 +219,16 @@ const Draw = (() => {
   function queue(svg, report, wide) {
     const {elements} = report.picture, marks = marksOf(report), whole = element("g");
     const edge = Math.max(wide, 420) - MARGIN;
-    let x = MARGIN, y = 30, last = null, part = null;
+    let x = MARGIN, y = 30, last = null, part = null, named = 0;  // up to where the name of a part reaches
     for (const one of elements) {
       const next = partOf(report, one.place), jump = last != null && one.place !== last + 1;
-      if (part && next !== part) x += 14;
-      if (x + ELEMENT > edge) { x = MARGIN; y += 96; }
-      if (next !== part || jump) whole.append(element("text", {class: "part-name", x, y: y - 9}, (jump ? "… " : "") + next[0]));
+      const name = next !== part || jump ? (jump ? "… " : "") + next[0] : "";
+      if (part && next !== part) x = Math.max(x + 14, name ? named + 10 : 0);
+      if (x + Math.max(ELEMENT, letters(name, 6.8)) > edge) { x = MARGIN; y += 96; named = 0; }
+      if (name) {
+        whole.append(element("text", {class: "part-name", x, y: y - 9}, name));
+        named = x + letters(name, 6.8);
+      }
       whole.append(queueElement(one, x, y, next[3], marks));
       x += ELEMENT + 5;
       last = one.place;
