@@ -27,6 +27,7 @@ class Partials {
     void reading(size_t from, Use&& use) const {
         use([aggs = aggs_ + from](size_t i) -> const Agg& { return aggs[i]; });
     }
+    SASH_FETCH void fetch(uint64_t i) const { __builtin_prefetch(aggs_ + i); }
     void put(uint32_t i, Agg agg) { aggs_[i] = std::move(agg); }
     void clear(uint32_t i) { clear_slot(aggs_[i]); }
 
@@ -70,6 +71,10 @@ class Partials<Monoid, size, true> {
         else
             use([narrow = narrow_ + from](size_t i) -> Agg { return Monoid::widened(narrow[i]); });
     }
+    SASH_FETCH void fetch(uint64_t i) const {
+        __builtin_prefetch(narrow_ + i);
+        __builtin_prefetch(&wide_);
+    }
     void put(uint32_t i, const Agg& agg) {
         if (wide_ || !Monoid::narrow(agg, narrow_[i])) put_wide(i, agg);
     }
@@ -77,32 +82,49 @@ class Partials<Monoid, size, true> {
 
     void extend(uint32_t from, uint32_t to, const Agg& more, AtWork<Monoid>& monoid) {
         const Agg added = more;
-        bool fits = !wide_;
-        while (from < to && fits) {
-            Agg agg = Monoid::widened(narrow_[from]);
-            monoid->append(agg, added);
-            fits = Monoid::narrow(agg, narrow_[from]);
-            if (!fits) put_wide(from, agg);
-            ++from;
-        }
+        if (!wide_) from = extend_narrow(from, to, added, monoid);
         for (; from < to; ++from) monoid->append(wide_[from], added);
     }
-    void turn(uint32_t from, uint32_t to, const Entry* entries, Agg& first, AtWork<Monoid>& monoid) {
-        Agg agg = first;
-        bool fits = !wide_;
-        while (to > from && fits) {
-            monoid->prepend_entry(entries[--to], agg);
-            fits = Monoid::narrow(agg, narrow_[to]);
-            if (!fits) put_wide(to, agg);
-        }
+    void turn(uint32_t from, uint32_t to, const Entry* entries, Agg& agg, AtWork<Monoid>& monoid) {
+        if (!wide_) to = turn_narrow(from, to, entries, agg, monoid);
         while (to > from) {
             monoid->prepend_entry(entries[--to], agg);
             wide_[to] = agg;
         }
-        first = agg;
     }
 
    private:
+    // As far as aggregates are narrow, and the first that is not. Nothing in these loops has an address that is known
+    // elsewhere, so all of it stays in registers.
+    uint32_t extend_narrow(uint32_t from, uint32_t to, const Agg& more, AtWork<Monoid>& monoid) {
+        AtWork<Monoid> work(*monoid.operator->());
+        const Agg added = more;
+        Agg agg;
+        for (; from < to; ++from) {
+            agg = Monoid::widened(narrow_[from]);
+            work->append(agg, added);
+            Narrow word;
+            if (!Monoid::narrow(agg, word)) break;
+            narrow_[from] = word;
+        }
+        if (from == to) return to;
+        const Agg first = agg;
+        put_wide(from, first);
+        return from + 1;
+    }
+    uint32_t turn_narrow(uint32_t from, uint32_t to, const Entry* entries, Agg& last, AtWork<Monoid>& monoid) {
+        AtWork<Monoid> work(*monoid.operator->());
+        Agg agg = last;
+        bool fits = true;
+        while (to > from && fits) {
+            work->prepend_entry(entries[--to], agg);
+            fits = Monoid::narrow(agg, narrow_[to]);
+        }
+        last = agg;
+        if (!fits) put_wide(to, last);
+        return to;
+    }
+
     SASH_RARE void put_wide(uint32_t i, const Agg& agg) {
         if (!wide_) {
             wide_.reset(new Agg[size]);
@@ -126,12 +148,12 @@ class BlockQueue {
     struct Block {
         Time times[kBlock];
         Entry entries[kBlock];
-        std::unique_ptr<Sums> partials;
     };
 
-    BlockQueue() : directory_(4) {}
+    BlockQueue() : directory_(4) { spare_partials_.reserve(directory_.size() + 1); }
     BlockQueue(const BlockQueue& other) : directory_(other.directory_.size()), begin_(other.begin_), end_(other.end_) {
-        for (uint64_t b = begin_ / kBlock; b < blocks_end(); ++b) copy_block(*other.slot(b), slot(b));
+        spare_partials_.reserve(directory_.size() + 1);
+        for (uint64_t b = begin_ / kBlock; b < blocks_end(); ++b) copy_block(other.slot(b), slot(b));
     }
     BlockQueue& operator=(const BlockQueue&) = delete;
 
@@ -140,7 +162,7 @@ class BlockQueue {
     const Time& time(uint64_t p) const { return block(p).times[p % kBlock]; }
     Entry& entry(uint64_t p) { return block(p).entries[p % kBlock]; }
     const Entry& entry(uint64_t p) const { return block(p).entries[p % kBlock]; }
-    Block& block(uint64_t p) const { return *slot(p / kBlock); }
+    Block& block(uint64_t p) const { return *slot(p / kBlock).block; }
 
     // Part of every loop that inserts: whether the compiler would see that itself depends on what else a file has.
     __attribute__((always_inline)) void push(Time time, Entry entry) {
@@ -150,18 +172,24 @@ class BlockQueue {
         last.entries[end_ % kBlock] = std::move(entry);
         ++end_;
     }
+    // Brings entries and partials around an element into the cache, or the first of them: the processor goes on by itself.
+    SASH_FETCH void fetch(uint64_t p, bool entries) const {
+        const Slot& at = slot(p / kBlock);
+        if (entries) __builtin_prefetch(&at.block->entries[p % kBlock]);
+        if (at.partials) at.partials->fetch(p % kBlock);
+    }
     // The same for elements that were written to the room behind the last one.
     void pushed(uint64_t count) { end_ += count; }
 
     // --- partial aggregates ----------------------------------------------------------------------------
 
-    bool has_partials(uint64_t p) const { return bool(block(p).partials); }
-    decltype(auto) partial(uint64_t p) const { return std::as_const(*block(p).partials).at(p % kBlock); }
+    bool has_partials(uint64_t p) const { return bool(slot(p / kBlock).partials); }
+    decltype(auto) partial(uint64_t p) const { return std::as_const(*slot(p / kBlock).partials).at(p % kBlock); }
     void put_partial(uint64_t p, Agg agg) { partials(p).put(p % kBlock, std::move(agg)); }
     // The partials of the block that `p` is in, with room for them if there was none.
     Sums& partials(uint64_t p) {
-        std::unique_ptr<Sums>& partials = block(p).partials;
-        if (!partials) partials = spare_partials_ ? std::move(spare_partials_) : std::unique_ptr<Sums>(new Sums);
+        std::unique_ptr<Sums>& partials = slot(p / kBlock).partials;
+        if (!partials) partials = spare_partials();
         return *partials;
     }
 
@@ -190,43 +218,60 @@ class BlockQueue {
     static constexpr bool plain = std::is_trivially_destructible_v<Time> && std::is_trivially_destructible_v<Entry> &&
                                   std::is_trivially_destructible_v<Agg>;
 
-    const std::unique_ptr<Block>& slot(uint64_t number) const { return directory_[number & (directory_.size() - 1)]; }
-    std::unique_ptr<Block>& slot(uint64_t number) { return directory_[number & (directory_.size() - 1)]; }
+    // Both pointers are here, in a few kilobytes: from a block to its partials would be another cache miss.
+    struct Slot {
+        std::unique_ptr<Block> block;
+        std::unique_ptr<Sums> partials;
+    };
+
+    const Slot& slot(uint64_t number) const { return directory_[number & (directory_.size() - 1)]; }
+    Slot& slot(uint64_t number) { return directory_[number & (directory_.size() - 1)]; }
     uint64_t blocks_end() const { return (end_ + kBlock - 1) / kBlock; }
 
     void clear_element(uint64_t p) {
         Block& at = block(p);
         clear_slot(at.times[p % kBlock]);
         clear_slot(at.entries[p % kBlock]);
-        if (at.partials) at.partials->clear(p % kBlock);
+        if (has_partials(p)) slot(p / kBlock).partials->clear(p % kBlock);
     }
 
     SASH_RARE void open_block() {
         uint64_t number = end_ / kBlock;
         if (number - begin_ / kBlock >= directory_.size()) widen();
-        slot(number) = spare_ ? std::move(spare_) : std::unique_ptr<Block>(new Block);
+        slot(number).block = spare_ ? std::move(spare_) : std::unique_ptr<Block>(new Block);
     }
     SASH_RARE void close_block(uint64_t p) {
-        spare_ = std::move(slot(p / kBlock));
-        if (spare_->partials) spare_partials_ = std::move(spare_->partials);
+        Slot& closed = slot(p / kBlock);
+        spare_ = std::move(closed.block);
+        if (closed.partials) spare_partials_.push_back(std::move(closed.partials));
+        while (spare_partials_.size() > blocks_end() - begin_ / kBlock) spare_partials_.pop_back();
+    }
+    std::unique_ptr<Sums> spare_partials() {
+        if (spare_partials_.empty()) return std::unique_ptr<Sums>(new Sums);
+        std::unique_ptr<Sums> spare = std::move(spare_partials_.back());
+        spare_partials_.pop_back();
+        return spare;
     }
 
     void widen() {
-        std::vector<std::unique_ptr<Block>> wider(2 * directory_.size());
+        std::vector<Slot> wider(2 * directory_.size());
         for (uint64_t b = begin_ / kBlock; b < end_ / kBlock; ++b) wider[b & (wider.size() - 1)] = std::move(slot(b));
+        spare_partials_.reserve(wider.size() + 1);  // so that nothing can fail where elements are dropped
         directory_ = std::move(wider);
     }
 
-    SASH_COLD void copy_block(const Block& from, std::unique_ptr<Block>& to) const {
-        to.reset(new Block);
-        std::copy(from.times, from.times + kBlock, to->times);
-        for (uint64_t i = 0; i < kBlock; ++i) to->entries[i] = Entry(from.entries[i]);
-        if (from.partials) to->partials.reset(new Sums(*from.partials));
+    SASH_COLD void copy_block(const Slot& from, Slot& to) const {
+        to.block.reset(new Block);
+        std::copy(from.block->times, from.block->times + kBlock, to.block->times);
+        for (uint64_t i = 0; i < kBlock; ++i) to.block->entries[i] = Entry(from.block->entries[i]);
+        if (from.partials) to.partials.reset(new Sums(*from.partials));
     }
 
-    std::vector<std::unique_ptr<Block>> directory_;
+    std::vector<Slot> directory_;
     std::unique_ptr<Block> spare_;
-    std::unique_ptr<Sums> spare_partials_;
+    // At most one for each block: a queue that is turned round needs them again at once, and pages that the system has
+    // taken back meanwhile cost more than the turning.
+    std::vector<std::unique_ptr<Sums>> spare_partials_;
     uint64_t begin_ = 0, end_ = 0;
 };
 

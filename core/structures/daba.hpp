@@ -61,6 +61,7 @@ class Daba : public InOrder<Time, Monoid> {
         if (front_ == cut_.l || cut_.b == queue_.end()) return;
         uint64_t steps = (cut_.l < cut_.r ? cut_.r : cut_.b) - cut_.l;
         uint64_t most = std::min(cut_.l - front_ - 1, steps / 2);
+        if (cut_.l < cut_.r) fetch();
         this->run_rounds(rows, row, stop, most, std::forward<Emit>(emit), [this](uint64_t done) {
             if (cut_.l < cut_.r)
                 work(2 * done);
@@ -148,6 +149,15 @@ class Daba : public InOrder<Time, Monoid> {
         }
         cut_ = {e, e, e, e};
         clear_slot(total_);
+    }
+
+    // What the steps after a run will touch, far from the ends that its rounds do: forwards from L, backwards from A.
+    SASH_FETCH void fetch() const {
+        constexpr uint64_t kLine = 8, kLines = 4;
+        for (uint64_t i = 0; i < kLines; ++i) {
+            queue_.fetch(std::min(cut_.l + i * kLine, cut_.r), false);
+            queue_.fetch(std::max(cut_.a - 1 - i * kLine, cut_.r), true);
+        }
     }
 
     // All is ready: the front reaches to B, and is as long as the back.
