@@ -30,6 +30,7 @@ class Partials {
     SASH_FETCH void fetch(uint64_t i) const { __builtin_prefetch(aggs_ + i); }
     void put(uint32_t i, Agg agg) { aggs_[i] = std::move(agg); }
     void clear(uint32_t i) { clear_slot(aggs_[i]); }
+    void renew() {}
 
     // Adds an aggregate to those of [from, to).
     void extend(uint32_t from, uint32_t to, const Agg& agg, AtWork<Monoid>& monoid) {
@@ -79,6 +80,7 @@ class Partials<Monoid, size, true> {
         if (wide_ || !Monoid::narrow(agg, narrow_[i])) put_wide(i, agg);
     }
     static void clear(uint32_t) {}
+    void renew() { wide_.reset(); }  // for other elements, whose aggregates are narrow again as a rule
 
     void extend(uint32_t from, uint32_t to, const Agg& more, AtWork<Monoid>& monoid) {
         const Agg added = more;
@@ -243,7 +245,10 @@ class BlockQueue {
     SASH_RARE void close_block(uint64_t p) {
         Slot& closed = slot(p / kBlock);
         spare_ = std::move(closed.block);
-        if (closed.partials) spare_partials_.push_back(std::move(closed.partials));
+        if (closed.partials) {
+            closed.partials->renew();
+            spare_partials_.push_back(std::move(closed.partials));
+        }
         while (spare_partials_.size() > blocks_end() - begin_ / kBlock) spare_partials_.pop_back();
     }
     std::unique_ptr<Sums> spare_partials() {
@@ -255,8 +260,8 @@ class BlockQueue {
 
     void widen() {
         std::vector<Slot> wider(2 * directory_.size());
-        for (uint64_t b = begin_ / kBlock; b < end_ / kBlock; ++b) wider[b & (wider.size() - 1)] = std::move(slot(b));
         spare_partials_.reserve(wider.size() + 1);  // so that nothing can fail where elements are dropped
+        for (uint64_t b = begin_ / kBlock; b < end_ / kBlock; ++b) wider[b & (wider.size() - 1)] = std::move(slot(b));
         directory_ = std::move(wider);
     }
 

@@ -156,7 +156,7 @@ class Daba : public InOrder<Time, Monoid> {
         constexpr uint64_t kLine = 8, kLines = 4;
         for (uint64_t i = 0; i < kLines; ++i) {
             queue_.fetch(std::min(cut_.l + i * kLine, cut_.r), false);
-            queue_.fetch(std::max(cut_.a - 1 - i * kLine, cut_.r), true);
+            queue_.fetch(cut_.a - 1 - std::min(i * kLine, cut_.a - 1 - cut_.r), true);
         }
     }
 

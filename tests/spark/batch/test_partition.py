@@ -11,7 +11,7 @@ import sash
 from sash import monoids
 from sash.keyed.spec import Spec
 from sash.spark import schema
-from sash.spark.batch import partition
+from sash.spark.batch import in_order, partition
 from sash.spark.batch.request import request_of
 from support.spark_events import FOLDS, ORDERED, SIZES, assert_same, events, monoids_of, oracle
 
@@ -71,6 +71,39 @@ def test_ids_order_rows_of_equal_times(memory):
     assert [row for row in got if row != by_id[row["id"]]] == []
     assert len(got) == 60
     assert request(table, ["k"], aggs={"s": monoids.sum("x")}, windows=[3], id="id").ids == 0
+
+
+@pytest.mark.parametrize("memory", [0, partition.MEMORY])
+@pytest.mark.parametrize("nested", [False, True])
+def test_ids_say_which_rows_of_one_time_the_last_ones_are(memory, nested):
+    """Also of sums, and with ids that Arrow cannot sort, which compare as Spark compares them."""
+    n = 30
+    ids = pa.array([[i] for i in range(n)]) if nested else pa.array(range(n))
+    table = pa.table({"k": [1] * n, "t": [1] * n, "id": ids, "x": [3**i for i in range(n)]})
+    wanted = request(table, ["k"], aggs={"s": monoids.sum("x")}, windows=["2 rows"], id="id")
+    for seed in range(3):
+        shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(n)))
+        got = through(wanted, shuffled.to_batches(max_chunksize=4), memory).sort_by("x")
+        assert got.column(got.num_columns - 1).to_pylist() == [3**i + (3 ** (i - 1) if i else 0) for i in range(n)]
+
+
+def test_what_is_sorted_is_not_held_besides(monkeypatch):
+    """Of a partition that does not fit, neither what came first stays, nor a run while the next one is read."""
+    monkeypatch.setattr(partition, "ROWS", 1000)
+    monkeypatch.setattr(in_order, "PIECE", 2**13)
+    memory = 2**21
+    wanted = partition.replace(request(_wide(0), ["k"], aggs={"n": monoids.count()}, windows=[5]), memory=memory)
+    before = pa.total_allocated_bytes()
+    live = 0
+    for _ in partition.answers_of(wanted, (batch for i in range(200) for batch in _wide(i).to_batches())):
+        live = max(live, pa.total_allocated_bytes() - before)
+    assert 200 * _wide(0).nbytes > 6 * memory
+    assert live < memory // 2
+
+
+def _wide(i: int) -> pa.Table:
+    rng = np.random.default_rng(i)
+    return pa.table({"k": rng.integers(0, 9, 1000), "t": rng.integers(0, 10**6, 1000), "w": [f"{i:060}"] * 1000})
 
 
 @pytest.mark.parametrize("rows", [1, 5, 40])

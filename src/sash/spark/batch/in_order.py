@@ -7,8 +7,9 @@ as fast. Rows that do not fit into memory wait on disk, as runs that are sorted 
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,7 @@ def in_order(batches: Iterator[pa.RecordBatch], by: Sequence[int], memory: int) 
         disk, runs = _Disk(file, taken[0].schema), []
         while taken:
             runs.append(_Run(disk, disk.written(in_order_of(pa.Table.from_batches(taken), by))))
+            taken.clear()  # before the next ones are there
             taken, _ = that_fit(batches, memory)
         yield from _merged(runs, by)
 
@@ -57,12 +59,36 @@ def in_order_of(rows: pa.Table, by: Sequence[int]) -> pa.Table:
 
 def _order(rows: pa.Table, by: Sequence[int]) -> Indices:
     columns = []
-    for column in (rows.column(place) for place in by):
+    for column in (_sortable(rows.column(place)) for place in by):
         # Arrow puts nulls at the end, or somewhere else by an option that differs between its versions.
         columns += [column.is_valid(), column] if column.null_count else [column]
     table = pa.table(columns, names=[str(i) for i in range(len(columns))])
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
     return np.asarray(order).astype(np.int64)
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column that Arrow can sort: of lists and structs, which ids may be, the ranks of the values."""
+    if not pa.types.is_nested(column.type):
+        return column
+    keys = [_comparable(value) for value in column.to_pylist()]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    ranks = np.zeros(len(keys), dtype=np.int64)
+    for before, after in pairwise(order):
+        ranks[after] = ranks[before] + (keys[before] != keys[after])
+    return pa.chunked_array([pa.array(ranks)])
+
+
+def _comparable(value: Any) -> Any:
+    """Return what compares as a value does, members one after the other and nulls first.
+
+    >>> sorted([[2, None], [10], None, [2]], key=_comparable)
+    [None, [2], [2, None], [10]]
+    """
+    if value is None:
+        return (0,)
+    members = list(value.values()) if isinstance(value, dict) else value
+    return (1, [_comparable(member) for member in members] if isinstance(members, list) else value)
 
 
 # --- on disk --------------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ class Chunks:
             if is_all:
                 yield from self.whole(pa.Table.from_batches(taken)) if taken else ()
                 return
-            batches = chain(taken, batches)
-        for rows in in_order(batches, self.order, memory):
+            batches = chain(_given_away(taken), batches)
+        for rows in in_order(batches, self.order, memory // 2):  # while they are sorted, they are there twice
             for batch in rows.combine_chunks().to_batches(max_chunksize=ROWS):
                 yield from self.take(batch)
         yield from self.end()
@@ -272,6 +272,13 @@ class BoundaryChunks(Chunks):
         self.keep(read.filter(pa.array(visible)), [])
 
 
+def _given_away(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches and keep none of them."""
+    batches.reverse()
+    while batches:
+        yield batches.pop()
+
+
 def _width(kind: pa.DataType) -> int | None:
     """Return the bytes of a value, or None if they are of any number.
 
@@ -309,6 +316,8 @@ def _same_as_before(table: pa.Table, keys: tuple[str, ...]) -> Mask:
     same = np.ones(table.num_rows - 1, dtype=bool)
     for name in keys:
         column = table.column(name)
+        if pa.types.is_null(column.type):
+            continue
         before, after = column.slice(0, table.num_rows - 1), column.slice(1)
         both_null = pc.and_(before.is_null(), after.is_null())
         same &= np.asarray(pc.or_(pc.equal(before, after).fill_null(False), both_null), dtype=bool)

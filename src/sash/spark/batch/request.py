@@ -57,7 +57,9 @@ def _request(
     results: pa.Schema,
 ) -> Request:
     schema.require_result_types(results)
-    needs_ids = spec.id is not None and not (definition.native.commutative and not definition.foreign)
+    # Which of the rows of one time a window of the last rows holds is for their ids to say too.
+    counts_rows = any(kind.kind == "rows" for _, kind in definition.windows)
+    needs_ids = counts_rows or definition.foreign or not definition.native.commutative
     ids = [columns.names.index(spec.id)] if spec.id is not None and needs_ids else []
     return Request(
         keys=spec.keys,
