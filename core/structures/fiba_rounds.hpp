@@ -155,8 +155,14 @@ bool Ends<Time, Monoid>::late_rounds(RunOfRounds& run, const Rows& rows, AtWork<
             if (run.with_middle) monoid->append_entry(total_, entry);
             stack_to_ = std::min(stack_to_, slot);
         } else {
-            run.rest = prefix_[slot - 1];
-            for (; slot <= end; ++slot) monoid->append_entry(run.rest, entries[slot]), prefix_[slot] = run.rest;
+            // Not in the run's own member: each addition would wait for the last one to be stored.
+            Agg* const prefix = prefix_.data();
+            Agg rest = prefix[slot - 1];
+            for (; slot <= end; ++slot) {
+                monoid->append_entry(rest, entries[slot]);
+                prefix[slot] = rest;
+            }
+            run.rest = rest;
         }
         if (run.middle_apart) monoid->append(agg, middle_);
         monoid->append(agg, run.rest);
