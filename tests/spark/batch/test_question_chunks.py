@@ -123,7 +123,7 @@ def test_memory_is_bounded(window: int, asked: str) -> None:
 
 
 def _merged(layout: Layout, events: pa.Table, at: pa.Table) -> pa.Table:
-    return in_order_of(travelling(layout, events, at), layout.request.order)
+    return in_order_of(travelling(layout, events, at), QuestionChunks(layout.request).order)
 
 
 def test_events_are_computed_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

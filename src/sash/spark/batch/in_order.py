@@ -170,10 +170,13 @@ def _next(runs: list[_Run], by: Sequence[int]) -> tuple[list[_Run], _Run | None]
     """
     ends, of_run, is_last = [], [], []
     for i, run in enumerate(runs):
-        for place in (0, run.rows.num_rows - 1) if run.has_more else (0,):
-            ends.append(run.rows.slice(place, 1))
+        ends.append(run.rows.slice(0, 1))
+        of_run.append(i)
+        is_last.append(False)
+        if run.has_more:
+            ends.append(run.rows.slice(run.rows.num_rows - 1))
             of_run.append(i)
-            is_last.append(len(of_run) > 1 and of_run[-2] == i)
+            is_last.append(True)
     if not any(is_last):
         return runs, None
     order = _order(pa.concat_tables(ends), by).tolist()

@@ -45,8 +45,7 @@ class Request:
     names: tuple[str, ...]  # their names
     results: pa.Schema  # of the aggregates
     spec: Spec
-    order: tuple[int, ...]  # the positions of keys and time, and of the ids where rows of equal times need their order
-    ids: int = 0  # how many of these, at their end, are ids
+    ids: tuple[int, ...] = ()  # the positions of what orders rows of equal times, where results depend on it
     rows: int = ROWS  # of a chunk, at least
     memory: int = MEMORY
 
@@ -58,12 +57,17 @@ class Request:
     @property
     def result_bytes(self) -> int | None:
         """The bytes of the results of a row, or None if they are of any length."""
-        widths = [_width(kind) for kind in self.results.types]
-        return None if None in widths else sum(width for width in widths if width is not None)
+        return _width(pa.struct(self.results))
 
-    def at_places(self, places: Iterable[int], order: Iterable[int]) -> "Request":
+    @property
+    def by(self) -> tuple[int, ...]:
+        """The positions of keys and time."""
+        places = dict(zip(self.names, self.places, strict=True))
+        return tuple(places[name] for name in (*self.keys, self.time))
+
+    def at_places(self, places: Iterable[int], ids: Iterable[int]) -> "Request":
         """Return the same request for rows that have the columns at other positions."""
-        return replace(self, places=tuple(places), order=tuple(order))
+        return replace(self, places=tuple(places), ids=tuple(ids))
 
     def read(self, rows: pa.Table) -> pa.Table:
         """Return the columns that are read, under their own names."""
@@ -94,7 +98,7 @@ class Chunks:
     at_once = True  # are there about as many answers as rows, so that all of them fit where these do?
 
     def __init__(self, request: Request) -> None:
-        self.request, self.order = request, request.order
+        self.request, self.order = request, (*request.by, *request.ids)
         self.schema: pa.Schema | None = None  # of batches
         self.waiting: list[pa.RecordBatch] = []
         self.rows, self.bytes = 0, 0  # that wait
@@ -132,7 +136,7 @@ class Chunks:
 
     def told_apart(self, rows: pa.Table) -> pa.Table:
         """Return rows so that those of equal times are in the order of their ids."""
-        return in_order_of(rows, self.order[-self.request.ids :]) if self.request.ids else rows
+        return in_order_of(rows, self.request.ids) if self.request.ids else rows
 
     def take(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch, and yield the answers that are due."""

@@ -31,12 +31,6 @@ class QuestionRequest:
     time: int
     own: tuple[int, ...]  # of the columns of `at`, in their order
 
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The positions of keys, time, mark and ids."""
-        by, ids = self.events.order, len(self.events.order) - self.events.ids
-        return (*by[:ids], self.mark, *by[ids:])
-
     def questions(self, rows: pa.Table) -> pa.Table:
         """Return keys and times as `sash.rolling` reads questions."""
         return rows.select([*self.keys, self.time]).rename_columns([*dict.fromkeys(self.events.keys), _TIME])
@@ -52,7 +46,7 @@ class QuestionChunks(Chunks):
 
     def __init__(self, request: QuestionRequest) -> None:
         super().__init__(request.events)
-        self.asked, self.order = request, request.order
+        self.asked, self.order = request, (*request.events.by, request.mark, *request.events.ids)
 
     def whole(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield the answers for all questions among the rows."""

@@ -62,15 +62,14 @@ class Layout:
         keys, time = {name: place for place, name in enumerate(kinds)}, len(columns)
         columns += [_both(_time_kind(events, at, spec, at_time), spec.time, at_time, events, at)]
         columns += [_Travelling(spark.BooleanType())]
-        ids = [events.names[place] for place in request.order[len(request.order) - request.ids :]]
+        ids = [events.names[place] for place in request.ids]
         read = _added_of_events(columns, {spec.time: time} | keys, [*request.names, *ids], events)
         own = _added_of_questions(columns, keys if at_time in keys else keys | {at_time: time}, at)
-        order = (*[keys[name] for name in spec.keys], time)
         return cls(
             tuple(columns),
             tuple(f"c{place}" for place in range(time)),
             QuestionRequest(
-                request.at_places([read[name] for name in request.names], [*order, *[read[name] for name in ids]]),
+                request.at_places([read[name] for name in request.names], [read[name] for name in ids]),
                 time + 1,
                 tuple(keys.values()),
                 time,

@@ -69,8 +69,7 @@ def _request(
         names=tuple(places),
         results=results,
         spec=_table_spec(spec),
-        order=(*[places[name][0] for name in (*spec.keys, spec.time)], *ids),
-        ids=len(ids),
+        ids=tuple(ids),
         rows=partition.ROWS,
         memory=partition.MEMORY,
     )

@@ -64,9 +64,9 @@ def _roll(df: DataFrame, spec: Spec) -> DataFrame:
     columns = dict(zip(request.names, [f"c{place}" for place in request.places], strict=True))
     by = [columns[name] for name in request.keys]
     if request.makes_rows:
-        places = list(dict.fromkeys([*request.places, *request.order]))
+        places = list(dict.fromkeys([*request.places, *request.ids]))
         rows = rows.select(*[f"c{place}" for place in places]).filter(F.col(columns[request.time]).isNotNull())
-        request = request.at_places(range(len(columns)), [places.index(place) for place in request.order])
+        request = request.at_places(range(len(columns)), [places.index(place) for place in request.ids])
     rows = rows.repartition(*by) if by else rows.repartition(1)
     answers = answers_of if spec.gap is None else sessions_of
 
